@@ -10,11 +10,11 @@ from tocsin.contracts import FAMILIES, FORMER, Contract
 _HEAD = """\
 # Contracts
 
-A contract holds for every training. Tocsin's hooks check the calls of a training script, and
-[BrokenContract](rules/BrokenContract.md) reports a line that breaks one. This page is generated
-from `rules_layer/tocsin/contracts` (`make docs`).
+A contract is a condition that holds for every training, whatever the model. Tocsin's hooks check
+the calls of a training script, and [BrokenContract](rules/BrokenContract.md) reports each line that
+breaks one. This page is generated from `rules_layer/tocsin/contracts` (`make docs`).
 
-To leave one out, name its id in the watch file, after `contract/`:
+To switch a contract off, name its id in the watch file, after `contract/`:
 
 ```yaml {.watch}
 rules:
@@ -22,25 +22,28 @@ rules:
     exclude: ["contract/constant_input/", "contract/labels_equal_inputs/.*old_data.py"]
 ```
 
-An id that does not exist is an error, and `tocsin lint` names the nearest one. Your own checks of a
-PyTorch training: [custom checks](custom-checks.md).
+A misspelt id is an error, and `tocsin lint` suggests the nearest one. To add contracts of your own
+to a PyTorch training, write [custom checks](custom-checks.md).
 """
 
 _FORMER = """\
 ## Former ids
 
-Runs of earlier versions have these ids. They are reported with today's texts, and watch files may
-name either id.
+Runs of earlier versions have the former ids. They are reported with today's texts, and a watch file
+may use either id.
+
+| former id | id |
+|---|---|
 """
 
 
 def contracts_page() -> str:
     """The page of all contracts, by family, with their former ids."""
-    former = [f"`{old}` is now `{new}`" for old, new in FORMER.items()]
+    former = "\n".join(f"| `{old}` | `{new}` |" for old, new in FORMER.items())
     parts = [
         _HEAD.rstrip(),
         *(f"## {name}\n\n{_table(family)}" for name, family in FAMILIES.items()),
-        f"{_FORMER.rstrip()}\n\n{', '.join(former)}.",
+        f"{_FORMER}{former}",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import tomllib
 from tocsin.causes import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
@@ -34,20 +35,23 @@ _HEAD = """\
 Every built-in rule has a page. `tocsin rules NAME` shows the same in the terminal. This page and
 those of the rules are generated (`make docs`).
 
-*Reads*: what a rule needs of a tensor. **summary**: the few numbers that the hook writes into the
-index; nothing else is fetched. **detail**: more numbers (counts for each unit, quantiles, moments
-for each channel), from the index if they were captured, else computed from the value.
-**values**: whole tensors. **update**: how far a tensor moved since its last save, from the index
-if it was captured, else from the values of both saves.
+*Reads*: what a rule needs from a tensor.
 
-*By default*: the profiles in which the rule watches without being named.
+* **summary**: the few numbers that the hook writes into the index. Nothing else is fetched.
+* **detail**: more numbers, such as counts per unit, quantiles and moments per channel. They come
+  from the index if the hook captured them, and are computed from the value otherwise.
+* **values**: whole tensors.
+* **update**: how far a tensor moved since its last save. It comes from the index if the hook
+  captured it, and from the values of both saves otherwise.
+
+*By default*: the profiles in which the rule is active without being named.
 
 """
 
 _ABOUT_MACHINE = """\
 ## About the machine
 
-They judge the minutes of a machine run, which the section `machine` of a watch file asks for: see
+They judge the minutes of a machine run. The section `machine` of a watch file turns it on: see
 [the machine](../machine.md).
 """
 
@@ -59,11 +63,11 @@ _TABLE = """\
 """
 
 _EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds
-the issue in the run that `fires` writes, and none in the run that `stays_quiet` writes."""
+[`examples/rules/{file}`](../../examples/rules/{file}), run by the tests: `tocsin check` reports
+the issue in the run that `fires` writes, and nothing in the run that `stays_quiet` writes."""
 
 _SILENT_EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds
+[`examples/rules/{file}`](../../examples/rules/{file}), run by the tests: `tocsin check` reports
 nothing in the run that `stays_quiet` writes."""
 
 
@@ -93,7 +97,7 @@ def _row(document: dict[str, Any]) -> str:
 
 
 def _needs(reads: dict[str, Any]) -> list[str]:
-    """Names what a rule needs of tensors, the cheapest first."""
+    """Name what a rule needs of tensors, the cheapest first."""
     tensors = reads["tensors"]
     fields = {field for read in tensors for field in read["fields"]}
     updates = {"update_l1", "update_l2"}
@@ -105,7 +109,7 @@ def _needs(reads: dict[str, Any]) -> list[str]:
         "time": reads["time"],
         "other runs": bool(reads["runs"]),
     }
-    return [need for need, asked in needs.items() if asked] or ["that a step was saved"]
+    return [need for need, asked in needs.items() if asked] or ["saved steps"]
 
 
 def _page(document: dict[str, Any]) -> str:
@@ -117,10 +121,10 @@ def _page(document: dict[str, Any]) -> str:
         document["causes"],
         "## What to try",
         document["advice"],
-        (trees := document["advice_for_trees"]) and f"Of boosted trees: {trees}",
+        (trees := document["advice_for_trees"]) and f"For boosted trees: {trees}",
         "## Parameters",
-        _settings(document["parameters"]) or "None of its own.",
-        "Options of every rule with other defaults here:\n\n" + options
+        _settings(document["parameters"]) or "None, except the options of every rule.",
+        "Options of every rule that have other defaults here:\n\n" + options
         if (options := _settings(_unusual(document["options"])))
         else "",
         "## What it reads",
@@ -185,7 +189,7 @@ def _reads(reads: dict[str, Any]) -> str:
         fields = [f"`{field}`" for field in read["fields"]]
         what = [*fields, *read["detail"], *(["the values"] if read["values"] else [])]
         back = f"; {read['back']} earlier saves" if read["back"] else ""
-        lines.append(f"- {read['selects']}: {', '.join(what) or 'that it was saved'}{back}")
+        lines.append(f"- {read['selects']}: {', '.join(what) or 'only that it was saved'}{back}")
     if reads["time"]:
         lines.append("- the passing of time")
     return "\n".join(lines)
@@ -193,8 +197,8 @@ def _reads(reads: dict[str, Any]) -> str:
 
 def _watching(profiles: list[str]) -> str:
     if not profiles:
-        return "It watches only where a watch file names it."
-    return f"It watches by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
+        return "It is active only if a watch file names it."
+    return f"It is active by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
 
 
 def _explaining(rule: str) -> str:
@@ -205,8 +209,8 @@ def _explaining(rule: str) -> str:
         filter(
             None,
             (
-                below and f"It explains {below}: they are shown below it.",
-                above and f"It is explained by {above}: it is shown below them.",
+                below and f"Explains, and is shown above: {below}.",
+                above and f"Explained by, and shown below: {above}.",
             ),
         )
     )
@@ -219,11 +223,17 @@ def _names(rules: Iterable[str]) -> str:
 def quick_start() -> str:
     """The README with the log of its quick start as the training writes it."""
     script, before, after = _parts(README.read_text())
-    return before + log_of(script) + after
+    return with_clone_url(before + log_of(script) + after)
+
+
+def with_clone_url(text: str) -> str:
+    """Return a page whose ``git clone`` has the repository's URL of ``pyproject.toml``."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    return re.sub(r"(git clone )\S+", rf"\g<1>{urls['Repository']}", text)
 
 
 def log_of(script: str) -> str:
-    """What a training writes to stderr, with paths relative to its folder."""
+    """Return what a training writes to stderr, with paths relative to its folder."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", script],

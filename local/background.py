@@ -28,7 +28,7 @@ DOWN_DEADLINES = {signal.SIGTERM: 30.0, signal.SIGKILL: 60.0}
 
 
 def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[str, Any]:
-    """Starts the embedded AWS unless it is up. Returns what `tocsin local up --json` prints.
+    """Start the embedded AWS unless it is up. Returns what `tocsin local up --json` prints.
 
     ``context`` holds CDK options for the deployment. They are ignored if it is up already.
     """
@@ -60,7 +60,7 @@ def log_lines(folder: Path = CACHE) -> list[str]:
 
 
 def down(folder: Path = CACHE) -> bool:
-    """Stops the embedded AWS and waits for its end. Returns whether it was up."""
+    """Stop the embedded AWS and wait for its end. Returns whether it was up."""
     pid = _holder(folder)
     if pid is None:
         _state(folder).unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def down(folder: Path = CACHE) -> bool:
 
 
 def run(folder: Path, context: Mapping[str, Any]) -> None:
-    """Runs the embedded AWS in this process until SIGTERM or SIGINT."""
+    """Run the embedded AWS in this process until SIGTERM or SIGINT."""
     signal.signal(signal.SIGTERM, _exit)
     state = _state(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -108,7 +108,7 @@ def _concerns(event: Event, name: str) -> bool:
 
 
 def _acted(seen: _Seen, group: AlertGroup) -> bool:
-    """Whether every alert is decided, no action is pending, and the run has ended."""
+    """Return whether every alert is decided, no action is pending, and the run has ended."""
     fired = {
         alert["RuleConfigurationName"]
         for alert in seen.statuses
@@ -166,7 +166,7 @@ def _report(
     story: Scenario,
     seen: _Seen,
 ) -> Path:
-    """Writes the run's report. The bucket is gone when the demo has ended."""
+    """Write the run's report. The bucket is gone when the demo has ended."""
     steps = {status["DedupId"]: status["Step"] for status in seen.statuses}
     alerts = [
         Alert(

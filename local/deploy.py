@@ -23,7 +23,7 @@ Clients = Callable[[str], Any]
 
 
 def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
-    """Uploads the assets, creates the stack and waits for it. Returns its outputs.
+    """Upload the assets, create the stack and wait for it. Returns its outputs.
 
     ``client`` returns a boto3 client for a service.
     """
@@ -49,7 +49,7 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
 
 
 def _template_url(assembly: Assembly, s3: Any) -> str:
-    """Uploads the template: CloudFormation takes no large one in a request."""
+    """Upload the template: CloudFormation takes no large one in a request."""
     bucket, key = "templates", f"{assembly.stack}.json"
     s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(assembly.template))

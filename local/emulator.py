@@ -36,7 +36,7 @@ class Emulator:
 def emulator(
     reaper: Reaper, python: Path, port: socket, environment: Mapping[str, str] | None = None
 ) -> Iterator[Emulator]:
-    """Runs MiniStack with the interpreter ``python`` on ``port``, and closes the port.
+    """Run MiniStack with the interpreter ``python`` on ``port``, and close the port.
 
     Its Lambda functions inherit ``environment``. Raises LocalError with the last lines of its log.
     """

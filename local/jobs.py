@@ -88,13 +88,13 @@ class LocalJobs:
             return list(self._jobs.values())
 
     def wait(self, name: str, timeout: float) -> LocalJob:
-        """Waits until the job has finished, at most ``timeout`` seconds."""
+        """Wait until the job has finished, at most ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self.get(name).finished, timeout)
             return self.get(name)
 
     def create(self, request: Request) -> LocalJob:
-        """Starts a job. Raises RequestError for a name in use or a request without a command."""
+        """Start a job. Raises RequestError for a name in use or a request without a command."""
         name, command = _checked(request)
         tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", [])}
         job = LocalJob(request, self._folder / name / "log", tags=tags)
@@ -114,7 +114,7 @@ class LocalJobs:
             return self._jobs[name]
 
     def stop(self, name: str) -> None:
-        """Sends SIGTERM, then SIGKILL after the grace time. Raises RequestError if it has ended."""
+        """Send SIGTERM, then SIGKILL after the grace time. Raises RequestError if it has ended."""
         with self._changed:
             job = self.get(name)
             if job.status != "InProgress":
@@ -124,7 +124,7 @@ class LocalJobs:
             self._stop(job, "Stopping the training job")
 
     def tag(self, arn: str, tags: Mapping[str, str]) -> Mapping[str, str]:
-        """Adds tags to the job with this ARN. Returns all its tags."""
+        """Add tags to the job with this ARN. Returns all its tags."""
         with self._changed:
             job = self.get(arn.rpartition("/")[2])
             job = self._jobs[job.name] = replace(job, tags={**job.tags, **tags})

@@ -14,7 +14,7 @@ from local.error import LocalError
 
 @contextmanager
 def locked(path: Path, wait: float | None = None) -> Iterator[IO[str]]:
-    """Holds the file and creates it if needed. Raises LocalError after ``wait`` seconds."""
+    """Hold the file and create it if needed. Raises LocalError after ``wait`` seconds."""
     with path.open("a+") as file:
         deadline = None if wait is None else time.monotonic() + wait
         while not _locks(file, blocking=deadline is None):

@@ -20,7 +20,7 @@ class MailboxMessage:
 
     @property
     def by_email(self) -> bool:
-        """Whether e-mail subscribers would have got it, all or one."""
+        """Return whether e-mail subscribers would have got it, all or one."""
         return self.attributes.get("action", "email").partition(":")[0] == "email"
 
     @property
@@ -62,7 +62,7 @@ class Mailbox:
         return found
 
     def wait_for(self, wanted: Callable[[MailboxMessage], bool], timeout: float) -> MailboxMessage:
-        """Removes messages until one is wanted. Raises TimeoutError with the other subjects."""
+        """Remove messages until one is wanted. Raises TimeoutError with the other subjects."""
         deadline = time.monotonic() + timeout
         others: list[str] = []
         while (left := deadline - time.monotonic()) > 0:

@@ -74,7 +74,7 @@ class Narrator:
             self._line("⚙", f"SageMaker: {status}{also}")
 
     def end(self, result: Mapping[str, Any], story: Scenario) -> None:
-        """Shows the results."""
+        """Show the results."""
         self._console.print()
         print_findings({**result, "workers": ()}, self._console, hint=False)
         if mail := result["email"]:

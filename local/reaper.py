@@ -68,7 +68,7 @@ class Reaper:
         log: Path,
         sockets: Collection[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Starts a command in ``folder``, with its output in ``log``. Raises OSError."""
+        """Start a command in ``folder``, with its output in ``log``. Raises OSError."""
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
@@ -84,7 +84,7 @@ class Reaper:
         return process
 
     def stop(self, process: subprocess.Popen[bytes], grace: float = 5.0) -> int:
-        """Sends SIGTERM, then SIGKILL after ``grace`` seconds. Returns the exit code."""
+        """Send SIGTERM, then SIGKILL after ``grace`` seconds. Returns the exit code."""
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

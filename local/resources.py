@@ -28,7 +28,7 @@ def mails() -> list[dict[str, str]]:
 
 
 def submit(script: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Starts a training job that runs the script in this folder. Returns its name and its run."""
+    """Start a training job that runs the script in this folder. Returns its name and its run."""
     path = Path(script).absolute()
     if not path.is_file():
         raise LocalError(f"{script}: no such file")

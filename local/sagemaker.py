@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 @contextmanager
 def serve(port: socket.socket, jobs: LocalJobs) -> Iterator[None]:
-    """Answers requests on a bound socket until the block ends, and closes the socket."""
+    """Answer requests on a bound socket until the block ends, and close the socket."""
     server = _Server(port, jobs)
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="sagemaker")
     thread.start()

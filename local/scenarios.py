@@ -91,7 +91,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         environment=_SHORT_MINUTES,
     ),
     "hang": Scenario(
-        "a training that waits for ever after 150 steps (a minute lasts 2 s)",
+        "a training that hangs after 150 steps (a minute lasts 2 s)",
         "process",
         ("--fault", "hang", "--save-interval", "50", "--poll-interval", "0.5", *_STEADY),
         planned_steps=2000,

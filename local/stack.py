@@ -80,7 +80,7 @@ def local_aws(
     say: Callable[[str], object] = lambda phase: None,
     patient: bool = True,
 ) -> Iterator[LocalAws]:
-    """Starts the embedded AWS and deploys the stack to it, synthesised with ``context``.
+    """Start the embedded AWS and deploy the stack to it, synthesised with ``context``.
 
     ``grace`` is the time in seconds of a training job between SIGTERM and SIGKILL. ``say`` is
     called with each phase when it begins. ``patient``: see ``Reaper``. All of it ends with the

@@ -40,7 +40,7 @@ class Assembly:
 
 
 def synthesize(reaper: Reaper, folder: Path, context: Mapping[str, Any] | None = None) -> Assembly:
-    """Runs the app with output in ``folder``. ``context`` overrides that of cdk.json.
+    """Run the app with output in ``folder``. ``context`` overrides that of cdk.json.
 
     Needs neither credentials nor Docker. Raises LocalError with the last line of the app's log.
     """
@@ -65,7 +65,7 @@ def synthesize(reaper: Reaper, folder: Path, context: Mapping[str, Any] | None =
 
 
 def read_assembly(folder: Path) -> Assembly:
-    """Reads the one stack of a cloud assembly."""
+    """Read the one stack of a cloud assembly."""
     artifacts = json.loads((folder / "manifest.json").read_text())["artifacts"]
     stacks = {k: v for k, v in artifacts.items() if v["type"] == "aws:cloudformation:stack"}
     if len(stacks) != 1:

@@ -35,7 +35,7 @@ Clients = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Container:
-    """What a job runs. ``command`` is that of the example, without its arguments.
+    """The parts of a job. ``command`` is that of the example, without its arguments.
 
     code: the files of the job, uploaded for it; none where the container has them.
     """
@@ -80,7 +80,7 @@ def train_in_job(
     container: Container,
     arguments: Sequence[str],
 ) -> bool:
-    """Runs the example as a SageMaker job until it has ended, which a stage must have stopped.
+    """Run the example as a SageMaker job until it has ended, which a stage must have stopped.
 
     False if the account has no quota for it. Raises LocalError if the job ends otherwise.
     """

@@ -9,7 +9,7 @@ CONCURRENCY = 2  # of each function; on AWS the template sets it
 
 
 def tune(lambda_: Any) -> None:
-    """Sets the concurrency of each function and starts its workers.
+    """Set the concurrency of each function and start its workers.
 
     Without a limit a burst of hints starts dozens of Python processes on a few cores. Measurements
     begin with warm functions, as on AWS; nobody waits for a report.

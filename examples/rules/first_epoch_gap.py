@@ -37,6 +37,6 @@ def train(run: str, evaluated: float) -> None:
 
 def compare(hook: Hook, mode: Mode, loss: float, samples: int) -> None:
     if hook.saving:
-        # A row for each comparison: loss, re-paired loss, loss of a constant guess, samples.
+        # A row for each comparison: loss, re-paired loss, loss of a constant prediction, samples.
         rows = np.array([(loss, 2.3, 2.3, samples)])
         hook.save("CrossEntropyLoss_0/skill", rows, "skills", role=Role.SKILL, kind="cross_entropy")

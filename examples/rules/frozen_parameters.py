@@ -1,11 +1,11 @@
-"""FrozenParameters: a layer that the optimiser does not know, and one frozen on purpose."""
+"""FrozenParameters: a layer that the optimizer does not know, and one frozen on purpose."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """The body gets gradients, but the optimiser has the parameters of the head only."""
+    """The body gets gradients, but the optimizer has the parameters of the head only."""
     train(run, differentiated=("body", "head"), optimised=("head",))
 
 

@@ -27,7 +27,7 @@ def train(run: str, evaluated: float) -> None:
 
 
 def compare(hook: Hook, mode: Mode, loss: float) -> None:
-    # One row for each step: loss, re-paired loss, loss of a constant guess, samples.
+    # One row for each step: loss, re-paired loss, loss of a constant prediction, samples.
     rows = np.array([(loss, loss + 1.5, 2.3, 64)])
     with hook.step(mode):
         hook.save("loss/skill", rows, "skills", role=Role.SKILL, kind="cross_entropy")

@@ -30,7 +30,7 @@ def train(run: str, evaluated: float) -> None:
 
 
 def compare(hook: Hook, mode: Mode, rows: Rows, skill: float) -> None:
-    # One row for each step: loss, re-paired loss, loss of a constant guess, samples.
+    # One row for each step: loss, re-paired loss, loss of a constant prediction, samples.
     rows.append((2.3 * (1 - skill), 2.3, 2.3, 64))
     with hook.step(mode):
         if hook.saving:

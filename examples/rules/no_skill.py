@@ -11,7 +11,7 @@ def fires(run: str) -> None:
 
 
 def stays_quiet(run: str) -> None:
-    """The loss is 40 % lower than that of the same predictions with other labels."""
+    """The loss is 40 % lower than that of the same predictions with shuffled labels."""
     train(run, skill=0.4)
 
 
@@ -20,7 +20,7 @@ def train(run: str, skill: float) -> None:
     hook = Hook(run, save_interval=10)
     rows = []
     for _ in range(400):
-        # One row for each update: loss, re-paired loss, loss of a constant guess, samples.
+        # One row for each update: loss, re-paired loss, loss of a constant prediction, samples.
         rows.append((2.3 * (1 - skill + 0.02 * rng.normal()), 2.3, 2.3, 64))
         with hook.step():
             if hook.saving:

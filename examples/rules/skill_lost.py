@@ -21,7 +21,7 @@ def train(run: str, after: float) -> None:
     rows = []
     for update in range(1000):
         skill = (0.6 if update < 500 else after) + 0.05 * rng.normal()
-        # One row for each update: loss, re-paired loss, loss of a constant guess, samples.
+        # One row for each update: loss, re-paired loss, loss of a constant prediction, samples.
         rows.append((2.3 * (1 - skill), 2.3, 2.3, 64))
         with hook.step():
             if hook.saving:

@@ -6,7 +6,7 @@ RULE = {"rule": "UnchangedTensor", "parameters": {"collection_names": "losses", 
 
 
 def fires(run: str) -> None:
-    """The optimiser does not step, and the batch is always the same."""
+    """The optimizer does not step, and the batch is always the same."""
     train(run, rate=0.0)
 
 

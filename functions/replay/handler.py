@@ -21,7 +21,7 @@ tocsin.starting.started()
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> bool:
-    """Whether the run has been evaluated to its end. If not, the next call goes on."""
+    """Return whether the run has been evaluated to its end. If not, the next call goes on."""
     ends = time.time() + context.get_remaining_time_in_millis() / 1000
     done = replay(event["replay"], event["run"], ends)
     logger.info("replayed", extra={"replay": event["replay"], "run": event["run"], "done": done})

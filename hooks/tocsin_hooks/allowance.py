@@ -1,4 +1,4 @@
-"""How much the hooks of a process have spent on a run, whichever of them came first."""
+"""The time that all hooks of a process have spent on a run."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class HookArguments:
 
     @property
     def first(self) -> bool:
-        """Whether this is the worker that reports, decides and writes the end marker."""
+        """Return whether this is the worker that reports, decides and writes the end marker."""
         return self.worker == "worker_0" or self.num_workers == 1
 
     def settings(self) -> CaptureSettings:
@@ -61,7 +61,8 @@ class HookArguments:
         return settings(watch, None if named else self.interval, usual=self.usual_interval)
 
     def all_capture(self, settings: CaptureSettings) -> bool:
-        """Whether all workers capture. Raises ValueError where that is neither all nor one."""
+        """Return whether all workers capture. Raises ValueError where that is neither all nor
+        one."""
         workers = self.include_workers or settings.include_workers
         if workers not in ("one", "all"):
             raise ValueError(f"include_workers is {workers!r}, but must be one or all")

@@ -1,4 +1,4 @@
-"""Which way a number gets better, by its name."""
+"""The direction in which a number improves, by its name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _TURNED = re.compile(r"(?<![a-z])(neg|negative|minus)(?![a-z])")
 
 
 def takes_the_worst(name: str, *, largest: bool) -> bool:
-    """Whether the largest value of what has such a name is taken for the best, and is the worst; or
-    the smallest.
+    """Return whether the largest value of what has such a name is taken for the best, and is the
+    worst; or the smallest.
 
     >>> takes_the_worst("val_loss", largest=True), takes_the_worst("val_accuracy", largest=True)
     (True, False)

@@ -1,4 +1,4 @@
-"""How much rarer steps are saved than asked, so that capturing stays cheap."""
+"""Budget of capturing: how far the save interval is stretched to stay cheap."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def container(save_interval: int = 500, path: str | Path | None = None) -> Conta
 
 
 def destination(out: Out | None) -> tuple[Out, Capture | None]:
-    """Where a hook writes, and what the container asks for, if there is one.
+    """Return where a hook writes, and the container's configuration, if there is one.
 
     Raises BadWatch, OSError for a container's file that is wrong and needed, ValueError where
     nobody says where to write.
@@ -69,12 +69,12 @@ def destination(out: Out | None) -> tuple[Out, Capture | None]:
     if run is None:
         raise ValueError("no run to write to: give `out`, or set TOCSIN_RUN")
     if isinstance(run, Path) and run.parts[:1] == ("s3:",):
-        raise ValueError(f"{run} is a Path, which S3 does not have: give it as a string")
+        raise ValueError(f"{run} is a Path, which cannot name S3: pass a string")
     return run, found.capture if found else None
 
 
 def switched_off() -> bool:
-    """Whether ``TOCSIN`` or ``USE_SMDEBUG`` in the environment is 0 or false."""
+    """Return whether ``TOCSIN`` or ``USE_SMDEBUG`` in the environment is 0 or false."""
     values = (os.environ.get(name, "") for name in ("TOCSIN", "USE_SMDEBUG"))
     return any(value.strip().lower() in ("0", "false") for value in values)
 

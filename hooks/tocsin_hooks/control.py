@@ -107,7 +107,7 @@ class Control:
 
     @property
     def has_change(self) -> bool:
-        """Whether there is a change that does not hold yet."""
+        """Return whether there is a change that does not hold yet."""
         return self._pending is not None
 
     def taken(self, step: int) -> CaptureChange | None:
@@ -199,7 +199,7 @@ class Control:
 
 
 def _alike(before: int | None, now: int | None) -> bool:
-    """Whether it is not worth an announcement: a pace differs a little at every look."""
+    """Return whether it is not worth an announcement: a pace differs a little at every look."""
     if before is None or now is None:
         return before is now
     return 2 * now <= 3 * before and 2 * before <= 3 * now

@@ -71,7 +71,7 @@ def unmatched(settings: CaptureSettings, tensors: Collection[Saved]) -> list[str
 
 
 def described(tensors: Collection[Saved]) -> str:
-    """How many tensors of each collection there are: ``4 losses, 62 weights``."""
+    """Return how many tensors of each collection there are: ``4 losses, 62 weights``."""
     members: dict[str, int] = {}
     for tensor in tensors:
         members[tensor.collections[0]] = members.get(tensor.collections[0], 0) + 1

@@ -23,8 +23,8 @@ _UNIFORM, _NORMAL = 1.8, 3.0  # kurtosis
 
 
 def is_uniform(weights: NDArray[Any], bound: float) -> bool:
-    """Whether weights are drawn evenly between -bound and bound. After a few updates some lie
-    outside."""
+    """Return whether weights are drawn evenly between -bound and bound. After a few updates some
+    lie outside."""
     inside = _LARGEST * bound < float(np.abs(weights).max()) <= bound * 1.001
     return inside and _has_moments(weights, bound**2 / 3, _UNIFORM)
 
@@ -34,7 +34,8 @@ def is_normal(weights: NDArray[Any], deviation: float) -> bool:
 
 
 def _has_moments(weights: NDArray[Any], variance: float, kurtosis: float) -> bool:
-    """Whether weights around 0 have this variance and this kurtosis, as far as so many show it."""
+    """Return whether weights around 0 have this variance and this kurtosis, as far as so many show
+    it."""
     square = np.square(weights.astype(np.float64))
     found, shape = square.mean() / variance, np.square(square).mean() / variance**2
     wide = _ERRORS * math.sqrt((kurtosis - 1) / weights.size)  # of the variance

@@ -18,7 +18,7 @@ def warn_of_finished_run(storage: Storage, run_id: str) -> None:
 
     Says nothing if that cannot be found out: the role of a job may not read or list its bucket.
     """
-    with Guard(_debug, "%s: not known whether there is a run already", storage.url):
+    with Guard(_debug, "%s: cannot tell whether it already holds a run", storage.url):
         end = read_end(storage)
         if end is None or end.run_id == run_id:
             return

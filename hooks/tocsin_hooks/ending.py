@@ -1,4 +1,4 @@
-"""How the process ends, and the runs that end with it."""
+"""The end of the process, and of the runs that end with it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _SECONDS = 30.0  # for the markers of all runs that wait for the end
 
 
 def uncaught() -> Errors:
-    """Identifies the last error that nothing caught. In the main thread of a script it is the end;
-    in a cell of a notebook it is not.
+    """Identify the last error that nothing caught. In the main thread of a script it is the end; in
+    a cell of a notebook it is not.
     """
     return id(getattr(sys, "last_exc", None)), id(getattr(sys, "last_value", None))
 
 
 def ends_cleanly(before: Errors) -> bool:
-    """Whether the interpreter, which is exiting, ends without an error that came after ``before``.
+    """Return whether the interpreter, which is exiting, ends without an error that came after
+    ``before``.
 
     Does not see ``sys.exit(1)``. False in a process of ``multiprocessing``, which ends in the same
     way whatever its function raised.

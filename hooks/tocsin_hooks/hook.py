@@ -98,7 +98,7 @@ class Hook:
     capture: what to capture, in place of what the watch file says of it.
     include_workers: ``all``, or ``one``: then ``worker_0`` alone captures.
     max_overhead: the share of the training's time that capturing may take: when it takes more,
-        steps are saved more rarely. None: no limit. The watch file's counts where this is left.
+        the save interval grows. None: no limit. Without it, the watch file's value counts.
     worker, num_workers: this process, and how many write to the run. Of several, ``worker_0``
         writes the end marker: let it wait for the others before ``close``.
     run_id: names this start of the job; processes of one start may share one. Default: a new one.
@@ -216,12 +216,12 @@ class Hook:
 
     @_guarded("a step is not left out")
     def leave_out(self) -> None:
-        """Save nothing of the step in hand."""
+        """Save nothing of the current step."""
         self._loop.leave_out()
 
     @property
     def saving(self) -> bool:
-        """Whether the step in hand is saved: worth asking before computing what to save."""
+        """Return whether the current step is saved: worth asking before computing what to save."""
         return self._loop.step is not None
 
     @_guarded(_of_name)
@@ -235,16 +235,16 @@ class Hook:
         kind: str | None = None,
         raw: bool | None = None,
     ) -> None:
-        """Save a tensor of the step in hand, as it is now; a second one of a name replaces it.
+        """Save a tensor of the current step, as it is now; a second one of a name replaces it.
 
         Between two steps it is kept, and saved with the next one, or with the last, whatever the
         interval. So is a single number in a step that is not saved, where a framework begins the
         steps; but what a script saves in each of them goes by the interval.
 
-        Losses, metrics and single numbers are kept as they are, others reduced to a summary
-        unless ``raw``, the watch file or a rule asks for their values (a rule gets those of at
-        most 1 MiB; ``raw=False`` keeps them from it). Takes numpy arrays, PyTorch
-        tensors, whatever has ``__array__``, numbers, strings and lists of them.
+        Losses, metrics and single numbers are kept as they are. Other tensors are reduced to a
+        summary unless ``raw``, the watch file or a rule asks for their values. A rule gets values
+        of at most 1 MiB, and none with ``raw=False``. Takes numpy arrays, PyTorch tensors, objects
+        with ``__array__``, numbers, strings and lists of them.
 
         ``collection`` is by default the one whose patterns in the watch file match the name, and
         ``role`` follows from it (losses, metrics, weights, biases, gradients, inputs, labels,
@@ -281,7 +281,7 @@ class Hook:
             )
 
     def record_loss(self, loss: object, name: str = "loss") -> object:
-        """Save a loss of the step in hand, and return it."""
+        """Save a loss of the current step, and return it."""
         self.save(name, loss, "losses", role=Role.LOSS)
         return loss
 
@@ -294,14 +294,15 @@ class Hook:
         role: Role | None = None,
         kind: str | None = None,
     ) -> bool:
-        """Whether a rule, or the configuration, asks for such a tensor at all. Losses always."""
+        """Return whether a rule, or the configuration, asks for such a tensor at all. Losses
+        always."""
         if self._session is None:
             return False
         return self._session.selection.wants(name, collection, role, kind)
 
     @_guarded("a collection is not looked up", False)
     def configured(self, collection: str) -> bool:
-        """Whether the configuration names a collection, rules or not."""
+        """Return whether the configuration names a collection, rules or not."""
         return self._session is not None and self._session.selection.settings.asked((collection,))
 
     @_guarded(_of_name)
@@ -315,7 +316,7 @@ class Hook:
         raw: bool | None = None,
         asked: bool = False,
     ) -> CapturePlan | None:
-        """How a tensor is captured in the step in hand.
+        """Return how a tensor is captured in the current step.
 
         None: it is not, because the step is not saved, or it is not its collection's turn, or
         nobody wants it and the script has not ``asked`` for it by name.
@@ -324,12 +325,12 @@ class Hook:
 
     @_guarded(_of_plan)
     def capture(self, plan: CapturePlan, value: object) -> None:
-        """Reduce a value of the host as ``plan`` has it, and add it to the step in hand."""
+        """Reduce a value of the host as ``plan`` has it, and add it to the current step."""
         self._loop.capture(plan, value)
 
     @_guarded(_of_plan)
     def put(self, plan: CapturePlan, captured: Captured) -> None:
-        """Add a tensor that is reduced already to the step in hand."""
+        """Add a tensor that is reduced already to the current step."""
         step = self._loop.step
         if step is not None:
             check_name(plan.saved)
@@ -359,7 +360,7 @@ class Hook:
 
     @property
     def allows_looks(self) -> bool:
-        """Whether a step that is not saved may be looked at: the hook has not taken long."""
+        """Return whether a step that is not saved may be looked at: the hook has not taken long."""
         return self._session is not None and self._session.allows_looks(self._loop.meter.seconds)
 
     @_guarded("idle steps are not counted", (0, 0.0))
@@ -394,14 +395,14 @@ class Hook:
 
     @property
     def saves_nothing(self) -> bool:
-        """Whether nothing of the step in hand has been saved yet."""
+        """Return whether nothing of the current step has been saved yet."""
         step = self._loop.step
         return step is None or step.empty
 
     @property
     @_guarded("a stop request is not seen", False)
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
+        """Return whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
 
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
@@ -453,7 +454,7 @@ class Hook:
     @property
     @_guarded("steps are not timed")
     def timings(self) -> Timings | None:
-        """Where durations are collected; None if steps are not timed."""
+        """Return where durations are collected; None if steps are not timed."""
         return self._loop.timings
 
     @_guarded("the run was not closed")
@@ -504,7 +505,7 @@ class Hook:
 
     @_guarded("the last step is not captured")
     def _last(self) -> None:
-        """End the step in hand; there will be no other."""
+        """End the current step; there will be no other."""
         self.end()
         self._loop.close()
 

@@ -89,7 +89,7 @@ class TocsinCallback(TrainerCallback):
 
 
 def _position(state: Any) -> Mapping[str, int]:
-    """Where the checkpoint was taken: its log has an entry for each evaluation before it."""
+    """Return where the checkpoint was taken: its log has an entry for each evaluation before it."""
     evaluations = sum(
         any(key.startswith("eval_") and key.endswith("_runtime") for key in entry)
         for entry in state.log_history
@@ -109,7 +109,7 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stops(asked: bool, step: int, device: Any) -> bool:
-    """Whether to stop. Several processes all stop after the same step."""
+    """Return whether to stop. Several processes all stop after the same step."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return asked
     if step % _AGREED_EVERY:

@@ -29,7 +29,7 @@ _Finish = Callable[[], "list[Captured]"]
 
 
 class _Tensor(NamedTuple):
-    """What is known of a tensor without its values. key: what its updates go by."""
+    """The properties of a tensor without its values. key: identifies it for updates."""
 
     key: str
     shape: tuple[int, ...]
@@ -93,7 +93,7 @@ class JaxHook:
 
     @property
     def should_stop(self) -> bool:
-        """Whether a stop was requested."""
+        """Return whether a stop was requested."""
         return self.hook.should_stop
 
     def close(self, *, finished: bool | None = None) -> None:
@@ -114,7 +114,7 @@ class JaxHook:
             self.hook.put_later(lambda: [(plan, captured) for captured in finish()], nbytes)
 
     def _captured(self, key: str, plan: CapturePlan, value: jax.Array) -> tuple[_Finish, int]:
-        """What finishes a tensor on the host, and the bytes that it will hold there."""
+        """Return what finishes a tensor on the host, and the bytes that it will hold there."""
         wish, size = plan.wish, value.size
         whole = (
             plan.keeps(size, value.nbytes)

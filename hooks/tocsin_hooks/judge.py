@@ -23,7 +23,7 @@ from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.log import logger
 
 Judge = bool | Literal["stop"] | Callable[[StatusChange], object]
-"""Whether a run is judged in a process beside the training; ``"stop"`` also raises
+"""The option that judges a run in a process beside the training; ``"stop"`` also raises
 TrainingStopped where a rule has the action stop; a function gets each status change."""
 
 _VARIABLE = "TOCSIN_JUDGE"
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct):
 
 
 def asked(judge: Judge | None) -> Judge:
-    """What the script asks for, else the variable. Raises ValueError for what is neither."""
+    """Return what the script asks for, else the variable. Raises ValueError if it is neither."""
     if judge is None:
         text = os.environ.get(_VARIABLE, "").strip().lower()
         judge = False if text in _OFF else "stop" if text == "stop" else True

@@ -1,4 +1,4 @@
-"""How long a hook works, and what its end leaves in the run."""
+"""The lifetime of a hook, and what its end leaves in the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Life:
     Parameters
     ----------
     first: whether this is the worker that writes the end marker.
-    last: ends the step in hand, the last one.
+    last: ends the current step, the last one.
     stats: what the hook has done, for the log.
     report: gets errors.
     """
@@ -56,17 +56,17 @@ class Life:
 
     @property
     def here(self) -> bool:
-        """Whether this process is the hook's."""
+        """Return whether this process is the hook's."""
         return os.getpid() == self._pid
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is captured, here at least."""
+        """Return whether nothing more is captured, here at least."""
         return self._closed or self._left or not self.here
 
     @property
     def stopped(self) -> bool:
-        """Whether SIGTERM was received after ``stop_on_sigterm``."""
+        """Return whether SIGTERM was received after ``stop_on_sigterm``."""
         return _was_received(self._sigterm)
 
     def begin(self, session: Session) -> None:

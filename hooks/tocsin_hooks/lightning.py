@@ -173,7 +173,7 @@ class TocsinCallback(Callback):
         return {key: each for key, each in self._logged.items() if each is not before.get(key)}
 
     def _stops(self, trainer: Any, batch_idx: int) -> bool:
-        """Whether to stop. Several processes all stop after the same batch."""
+        """Return whether to stop. Several processes all stop after the same batch."""
         stop = self._capture.should_stop
         if trainer.world_size == 1:
             return stop
@@ -183,7 +183,8 @@ class TocsinCallback(Callback):
 
 
 def _watched(trainer: Any) -> Iterator[tuple[str, str]]:
-    """What callbacks and schedules watch, and whether the largest or the smallest is the best."""
+    """Return what callbacks and schedules watch, and whether the largest or the smallest is the
+    best."""
     for each in trainer.callbacks:
         yield getattr(each, "monitor", None) or "", getattr(each, "mode", "min")
     for each in trainer.lr_scheduler_configs:
@@ -191,8 +192,8 @@ def _watched(trainer: Any) -> Iterator[tuple[str, str]]:
 
 
 def _counts_updates(trainer: Any) -> bool:
-    """Whether a schedule that counts all updates is stepped once in each epoch, of which there are
-    far fewer."""
+    """Return whether a schedule that counts all updates is stepped once in each epoch, of which
+    there are far fewer."""
     by_epoch = (each for each in trainer.lr_scheduler_configs if each.interval == "epoch")
     counted = max((counted_steps(each.scheduler) for each in by_epoch), default=0)
     if not counted:

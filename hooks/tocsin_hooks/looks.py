@@ -43,8 +43,8 @@ def columns_name(data_set: str, kind: str) -> Name:
 
 
 def is_compared(passes: int) -> bool:
-    """Whether the latest of so many passes of an evaluation is: the first seven, and then four each
-    time that their number doubles."""
+    """Return whether the latest of so many passes of an evaluation is: the first seven, and then
+    four each time that their number doubles."""
     return passes % (1 << max(0, passes.bit_length() - 3)) == 0
 
 

@@ -44,7 +44,7 @@ class CapturedLoop:
 
     @property
     def step(self) -> CapturedStep | None:
-        """The step in hand. None: there is none, or it is not saved."""
+        """The current step. None: there is none, or it is not saved."""
         return self._open[-1] if self._open and self._life.here else None
 
     @property
@@ -54,7 +54,7 @@ class CapturedLoop:
 
     @property
     def timings(self) -> Timings | None:
-        """Where durations are collected; None if steps are not timed."""
+        """Return where durations are collected; None if steps are not timed."""
         session = self._life.session
         return session.machine.timings if session is not None and self._life.here else None
 
@@ -92,7 +92,7 @@ class CapturedLoop:
             session.selection.schedule.skipped(mode, self.position.counters[mode] - steps, steps)
 
     def end(self) -> None:
-        """Hand the step in hand over to be written."""
+        """Hand the current step over to be written."""
         step, session = self._open.pop() if self._open else None, self._life.session
         if not self._open and (timings := self.timings) is not None:
             timings.ended_before()
@@ -109,7 +109,7 @@ class CapturedLoop:
             session.end(step, spent, self.meter.seconds)
 
     def leave_out(self) -> None:
-        """Save nothing of the step in hand."""
+        """Save nothing of the current step."""
         if self._open:
             self._open[-1] = None
 
@@ -179,7 +179,7 @@ class CapturedLoop:
         raw: bool | None,
         asked: bool,
     ) -> CapturePlan | None:
-        """How a tensor is captured in the step in hand; None: it is not."""
+        """Return how a tensor is captured in the current step; None: it is not."""
         step, session = self.step, self._life.session
         if step is None or session is None or self._due is None:
             return None
@@ -192,7 +192,7 @@ class CapturedLoop:
             return plan if plan is None or raw is None else replace(plan, raw=raw)
 
     def capture(self, plan: CapturePlan, value: object) -> None:
-        """Reduce a value of the host, and add it to the step in hand."""
+        """Reduce a value of the host, and add it to the current step."""
         step, name = self.step, plan.saved.name
         if step is None:
             return

@@ -1,4 +1,4 @@
-"""How far tensors moved since they were saved last, by a sample of each."""
+"""Movement of tensors since their last save, by a sample of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the training's time the hook takes."""
+"""The share of the training's time that the hook takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Meter:
     """Adds up the CPU time of a thread inside ``with meter:``; what is nested counts once.
 
     It belongs to the training thread; ``add`` may be called by any. CPU time, since a busy machine
-    stretches the clock's time and must not make a run be saved more rarely.
+    stretches the clock's time and must not reduce what is saved.
     """
 
     def __init__(self) -> None:

@@ -136,9 +136,9 @@ def _print(names: Names, out: TextIO) -> None:
         out.write("  ".join(cells).rstrip() + "\n")
     out.write(f"\n{len(names.tensors)} tensors of {names.model}\n")
     nothing = [f"{each.rule}: {each.looks_for}" for each in names.without_tensors if not each.loop]
-    _print_list("these rules would find nothing", nothing, out)
+    _print_list("these rules would have nothing to judge", nothing, out)
     loop = [f"{each.rule}: {each.looks_for}" for each in names.without_tensors if each.loop]
-    _print_list("these rules need what only the training loop shows", loop, out)
+    _print_list("these rules need data that only the training loop provides", loop, out)
     refused = [f"{each.name}: {each.reason}" for each in names.refused]
     _print_list("these rules cannot be evaluated", refused, out)
 
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tocsin_hooks.names",
         description="Show the tensors of a PyTorch model that the hook captures, and who reads "
-        "them. The model is built, but neither called nor trained.",
+        "them. Builds the model, but neither calls nor trains it.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -1,4 +1,4 @@
-"""How one tensor is captured: what it is, what rules want of it, what the configuration asks."""
+"""The plan of one tensor's capture: from its role, the rules and the configuration."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Wish:
     fingerprint: bool = False
 
     def with_quantiles(self, quantiles: tuple[float, ...]) -> Wish:
-        """Adds quantiles to those of the details, which one summary holds together."""
+        """Add quantiles to those of the details, which one summary holds together."""
         if not quantiles:
             return self
         every = {*quantiles, *(q for each in self.details for q in each.quantiles)}
@@ -62,7 +62,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class CapturePlan:
-    """How a tensor is captured.
+    """The plan of a tensor's capture.
 
     ``raw`` says whether its values go into the run; None leaves that to the rules. ``reductions``
     (named as smdebug names them) become tensors of their own, and ``shape`` lists its shape where
@@ -76,7 +76,7 @@ class CapturePlan:
     shape: bool = False
 
     def keeps(self, size: int, nbytes: int) -> bool:
-        """Whether the values of a tensor of ``size`` elements are kept."""
+        """Return whether the values of a tensor of ``size`` elements are kept."""
         if size == 1 or not SCALARS.isdisjoint(self.saved.collections):
             return True
         return self.wish.values and nbytes <= _MOST_WANTED if self.raw is None else self.raw

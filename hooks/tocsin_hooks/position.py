@@ -1,4 +1,4 @@
-"""How far a training has come: its steps, counted by mode and altogether."""
+"""The position of a training: its steps, counted by mode and in total."""
 
 from __future__ import annotations
 

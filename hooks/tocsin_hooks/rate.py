@@ -1,4 +1,4 @@
-"""How fast a training advances: for a change that all workers are to make at the same step."""
+"""The pace of a training, so that all workers can make a change at the same step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin.model import Mode
 
 
 class StepRate:
-    """The step in hand, and steps per second. Times are seconds of a steady clock.
+    """The current step, and steps per second. Times are seconds of a steady clock.
 
     ``counters`` are those of the steps begun so far, which another thread advances.
     """
@@ -21,7 +21,7 @@ class StepRate:
 
     @property
     def step(self) -> int:
-        """The number of the step in hand among all; 0 before the first."""
+        """The number of the current step among all; 0 before the first."""
         return max(0, self._counters[Mode.GLOBAL] - 1)
 
     def begin(self, now: float) -> None:

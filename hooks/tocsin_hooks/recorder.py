@@ -63,7 +63,7 @@ class StepRecorder:
         self._writing: threading.Thread | None = None
 
     def look(self) -> None:
-        """Reads the request if there is one, and answers it. Raises ValueError for a bad one."""
+        """Read the request if there is one, and answer it. Raises ValueError for a bad one."""
         self._looks += 1
         if (self._looks - 1) % _EVERY or self._request is not None:
             return
@@ -83,7 +83,7 @@ class StepRecorder:
 
     @property
     def is_asked(self) -> bool:
-        """Whether steps are to be recorded, or are at present."""
+        """Return whether steps are to be recorded, or are at present."""
         return self._request is not None
 
     def step_begins(self, mode: Mode) -> None:
@@ -97,13 +97,13 @@ class StepRecorder:
                 self._start(self._request.steps)
 
     def stop(self) -> None:
-        """Ends a recording before its time, in the training's thread: the training is over."""
+        """End a recording before its time, in the training's thread: the training is over."""
         if self._profiler is not None:
             with Guard(self._failed, "a step trace"):
                 self._end("the training ended before all steps were recorded")
 
     def wait(self, timeout: float) -> None:
-        """Waits until what was recorded is written, at most so many seconds."""
+        """Wait until what was recorded is written, at most so many seconds."""
         if (writing := self._writing) is not None:
             writing.join(timeout)
 
@@ -145,7 +145,7 @@ class StepRecorder:
         self._ready = profiler
 
     def _end(self, detail: str) -> None:
-        """Stops the profiler; what it has recorded is written in the background."""
+        """Stop the profiler; what it has recorded is written in the background."""
         profiler, self._profiler, self._detail = self._profiler, None, detail
         profiler.stop()
         if self._ready is None:
@@ -174,7 +174,7 @@ class StepRecorder:
             self._finish(recorded)
 
     def _finish(self, recorded: Any) -> None:
-        """Writes what was recorded, and the answer, whatever happens."""
+        """Write what was recorded, and the answer, whatever happens."""
         request = self._request
         if request is None:
             return

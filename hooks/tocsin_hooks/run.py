@@ -73,7 +73,7 @@ def _captures(options: argparse.Namespace) -> Iterator[FirstModel]:
 
 
 def _run(out: str | None) -> str | None:
-    """Where to write. None: what is wrong with SageMaker's configuration the hook will say."""
+    """Return where to write. None: the hook reports faults of SageMaker's configuration."""
     try:
         found = container()
     except (ValueError, OSError):
@@ -82,7 +82,7 @@ def _run(out: str | None) -> str | None:
 
 
 def _without_us(show: _ExceptHook, ended_by: BaseException) -> _ExceptHook:
-    """Shows the error that ended the script as if the script had been run alone."""
+    """Show the error that ended the script as if the script had been run alone."""
     traceback = without_our_frames(ended_by.__traceback__)
 
     def shown(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> Any:

@@ -1,4 +1,4 @@
-"""Which steps are saved, and what of them."""
+"""The schedule of saved steps, and what is saved of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SavedSteps:
     def has(
         self, number: int, stretch: int = 1, *, late: bool = False, turn: int | None = None
     ) -> bool:
-        """Whether a step is saved; ``late``: by the clock it is time.
+        """Return whether a step is saved; ``late``: by the clock it is time.
 
         The interval is counted in turns where there are any.
         """
@@ -68,7 +68,7 @@ class SavedSteps:
 
 
 class Schedule:
-    """Which steps are saved: by their number in their mode, or after some seconds.
+    """A schedule of saved steps: by their number in their mode, or after some seconds.
 
     A step of no mode (GLOBAL) goes by its number among all steps. Of what is said in several
     places the first counts: a collection's for the mode, a collection's, the capture's for the

@@ -1,4 +1,4 @@
-"""Which tensors of which steps are captured, and how."""
+"""The selection of captured tensors and steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CaptureSelection:
     def wants(
         self, name: str, collection: Collections, role: Role | None, kind: str | None
     ) -> bool:
-        """Whether any rule or the configuration asks for a tensor; losses always are."""
+        """Return whether any rule or the configuration asks for a tensor; losses always are."""
         return self._look_up(name, collection, role, kind)[1]
 
     def plan_of(
@@ -50,7 +50,7 @@ class CaptureSelection:
         *,
         asked: bool,
     ) -> CapturePlan | None:
-        """How it is captured in a step of ``mode``, or None if it is not."""
+        """Return how it is captured in a step of ``mode``, or None if it is not."""
         plan, wanted = self._look_up(name, collection, role, kind)
         collections = plan.saved.collections
         if not ((asked or wanted) and due.wants(collections)):

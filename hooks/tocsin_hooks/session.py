@@ -41,7 +41,7 @@ _RETIRING = 10.0  # seconds
 
 
 _open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
-"""Who writes to a run at present, by its URL and worker: a notebook's cell may be run again."""
+"""The present writer of a run, by its URL and worker: a notebook's cell may be run again."""
 
 
 class Session:
@@ -152,7 +152,7 @@ class Session:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a file of the run, or of its machine run, asks for a stop."""
+        """Return whether a file of the run, or of its machine run, asks for a stop."""
         return self.stop_file.requested or self.machine.stop_requested
 
     def allows_looks(self, spent: float) -> bool:
@@ -162,7 +162,7 @@ class Session:
 
     @property
     def used(self) -> bool:
-        """Whether any step was captured."""
+        """Return whether any step was captured."""
         return self.uploader is not None and self.uploader.used
 
     @property
@@ -253,7 +253,7 @@ class Session:
             self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
 
     def close(self, *, marker: bool, timeout: float) -> bool:
-        """Whether all was written; see ``Uploader.close``."""
+        """Return whether all was written; see ``Uploader.close``."""
         if self._retired:
             return True
         self._poller.close()
@@ -286,7 +286,7 @@ class Session:
             self.generation += 1
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
-            say(f"a newer watch.json holds from step {self._rate.step} on")
+            say(f"a newer watch.json applies from step {self._rate.step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:
             stretch = self._stretch.get(mode, 1)
@@ -296,14 +296,15 @@ class Session:
                 f"capturing {mode.name} took {100 * self._budgets.share(mode):.1f} % of the time"
             )
             _log.warning(
-                "%s: from step %d on its steps are saved %s",
-                share if self._first else f"the first worker says so of {mode.name}",
+                "%s: from step %d on, its save interval is %s",
+                share if self._first else f"the first worker changes {mode.name}",
                 self._rate.step,
-                f"{stretch} times more rarely" if stretch > 1 else "as asked",
+                f"{stretch} times as long" if stretch > 1 else "as configured",
             )
 
     def _has_begun(self) -> bool:
-        """Whether our own watch file is in the run: what lies there before is an older one."""
+        """Return whether our own watch file is in the run: what lies there before is an older
+        one."""
         return self.uploader is not None and self.uploader.begun
 
     def _before(self, step: CapturedStep) -> None:
@@ -326,4 +327,4 @@ class Session:
 
 def _warn(rules: Sequence[str]) -> None:
     for rule in rules:
-        _log.warning("no tensor so far for rule %s", rule)
+        _log.warning("no tensor captured so far for rule %s", rule)

@@ -38,7 +38,7 @@ _log = logging.getLogger("tocsin")
 
 DEFAULT_COLLECTION = "default"
 OTHER_COLLECTION = "other"
-"""Where tensors of no collection go if ``default`` has patterns, so means something else."""
+"""The collection of tensors without one, if ``default`` has patterns, so means something else."""
 
 DEFAULT_INTERVAL = 10
 _DEFAULT_OVERHEAD = 0.02
@@ -48,7 +48,7 @@ Interval = int | Mapping[Mode, int] | Mapping[str, int]
 
 
 def _report(owner: str, why: str) -> None:
-    _log.warning("passing over a pattern of %s: %s", owner, why)
+    _log.warning("ignoring a pattern of %s: %s", owner, why)
 
 
 def _matcher() -> PatternMatcher:
@@ -105,7 +105,7 @@ class CaptureSettings:
         return (OTHER_COLLECTION if taken else DEFAULT_COLLECTION,)
 
     def asked(self, collections: tuple[str, ...]) -> bool:
-        """Whether the configuration asks for tensors of these collections, rules or not.
+        """Return whether the configuration asks for tensors of these collections, rules or not.
 
         ``default`` counts if it has patterns: all tensors that nobody named are in it else.
         """
@@ -115,12 +115,12 @@ class CaptureSettings:
         )
 
     def raw(self, collections: tuple[str, ...]) -> bool | None:
-        """Whether values are kept; None: the configuration does not say."""
+        """Return whether values are kept; None: the configuration does not say."""
         said = set(self._said("save_raw_tensor", collections))
         return True if True in said else False if False in said else None
 
     def shape(self, collections: tuple[str, ...]) -> bool:
-        """Whether the shape is listed by itself, as ``save_shape`` has it."""
+        """Return whether the shape is listed by itself, as ``save_shape`` has it."""
         return True in self._said("save_shape", collections)
 
     def reductions(self, collections: tuple[str, ...]) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class CaptureSettings:
 
 def mild(fault: Fault) -> None:
     """Says that a part of a watch file cannot be used, which has nothing to do with capturing."""
-    _log.warning("watch file: %s; what it is about has its default", fault)
+    _log.warning("watch file: %s; using the default instead", fault)
 
 
 def given_watch(watch: Watch | str | Path | None) -> Watch | None:
@@ -234,5 +234,7 @@ def _plain(every: int) -> int:
 
 def _mode(mode: Mode | str) -> Mode:
     if isinstance(mode, str) and mode not in Mode.__members__:
-        raise ValueError(f"save_interval: {mode!r} is none of {', '.join(Mode.__members__)}")
+        raise ValueError(
+            f"save_interval: {mode!r} is not a mode: use {', '.join(Mode.__members__)}"
+        )
     return Mode[mode] if isinstance(mode, str) else Mode(mode)

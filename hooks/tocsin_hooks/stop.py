@@ -34,7 +34,7 @@ class StopRequest(msgspec.Struct, frozen=True):
     run_id: str | None = None
 
     def addresses(self, run_id: str, started: float) -> bool:
-        """Whether it is meant for the start of the job that has this id and began then."""
+        """Return whether it is meant for the start of the job that has this id and began then."""
         when = self.requested_at
         if isinstance(when, datetime):
             when = (when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp()

@@ -1,4 +1,4 @@
-"""How long steps take, and how long the training waits for data: every step, saved or not."""
+"""Durations of steps and of waits for data: every step, saved or not."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Timings:
         self._ended = None
 
     def end(self) -> None:
-        """The step in hand has ended, unless this is called again before the next one begins."""
+        """The current step has ended, unless this is called again before the next one begins."""
         self._ended = perf_counter()
 
     def ended_before(self) -> None:
-        """The step in hand has ended, at the latest now."""
+        """The current step has ended, at the latest now."""
         if self._ended is None:
             self._ended = perf_counter()
 
@@ -55,11 +55,11 @@ class Timings:
         self._series["forward"].append(seconds)
 
     def take(self) -> dict[str, list[float]]:
-        """Returns what was collected since the last call, by series, and forgets it."""
+        """Return what was collected since the last call, by series, and forget it."""
         return {name: _emptied(series) for name, series in self._series.items()}
 
     def _count(self) -> None:
-        """Adds the step in hand to its series, once."""
+        """Add the current step to its series, once."""
         if self._begun is not None and self._ended is not None:
             name = self._mode.name if self._mode.name in self._series else Mode.TRAIN.name
             self._series[name].append(self._ended - self._begun)

@@ -83,17 +83,17 @@ class Uploader:
 
     @property
     def begun(self) -> bool:
-        """Whether the run has this hook's watch file, if it is to have one."""
+        """Return whether the run has this hook's watch file, if it is to have one."""
         return self._watch is None
 
     @property
     def used(self) -> bool:
-        """Whether any step was handed over."""
+        """Return whether any step was handed over."""
         return self._steps_in > 0
 
     @property
     def full(self) -> bool:
-        """Whether storage is so slow that the next step should not be captured."""
+        """Return whether storage is so slow that the next step should not be captured."""
         steps = self._steps_in - self._steps_out
         return steps >= _MOST_STEPS or self._bytes_in - self._bytes_out >= _MOST_BYTES
 
@@ -213,4 +213,4 @@ class Uploader:
             _log.warning("%s could not be written to %s: %s", what, self._storage.url, error)
         if self._failures == _MOST_FAILURES:
             self.broken = True
-            _log.error("nothing more is captured: %s cannot be written: %s", what, error)
+            _log.error("capturing stops: %s cannot be written: %s", what, error)

@@ -154,7 +154,7 @@ def _pip_install(target: Platform, folder: Path) -> None:
 
 
 def _trim(packages: Path) -> None:
-    """Removes files that nothing imports at run time.
+    """Remove files that nothing imports at run time.
 
     The dist-info folders stay: they hold licences, and the entry points of other packages' rules.
     """
@@ -177,7 +177,7 @@ def _check_size(packages: Path, target: Platform) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Sets the mode of each file to 0644, or 0755 if it is executable, and of folders to 0755.
+    """Set the mode of each file to 0644, or 0755 if it is executable, and of folders to 0755.
 
     The CDK's zip has the files only, with these modes, and Lambda reads them as another user.
     """

@@ -28,7 +28,7 @@ class CaptureLocation:
         return self.bucket.arn_for_objects(self.prefix + pattern)
 
     def grant_read(self, function: PythonFunction) -> None:
-        """Lets a function read and list objects under the prefix."""
+        """Let a function read and list objects under the prefix."""
         function.allow(
             ["s3:GetObject"],
             [self.objects("*")],
@@ -40,7 +40,7 @@ class CaptureLocation:
         self._grant_key(function, ["kms:Decrypt"])
 
     def grant_index(self, function: PythonFunction) -> None:
-        """Lets a function read and list the index files of runs, but not the event files."""
+        """Let a function read and list the index files of runs, but not the event files."""
         inside = [f"*/{INDEX}*", f"{INDEX}*"]  # a run may be the prefix itself
         function.allow(
             ["s3:GetObject"],
@@ -52,7 +52,7 @@ class CaptureLocation:
         self._grant_key(function, ["kms:Decrypt"])
 
     def grant_write(self, function: PythonFunction, name: str) -> None:
-        """Lets a function write one file into every run, and nothing else."""
+        """Let a function write one file into every run, and nothing else."""
         function.allow(
             ["s3:PutObject"],
             [self.objects(f"*/{name}"), self.objects(name)],  # a run may be the prefix itself

@@ -55,7 +55,7 @@ class CaptureBucket(Construct):
             self._share(options)
 
     def _share(self, options: DeploymentOptions) -> None:
-        """Lets training roles of each member account write below its prefixes.
+        """Let training roles of each member account write below its prefixes.
 
         In another account a bucket needs both: this policy and one of the role. This one names no
         tag: a member account gives its roles whatever tags it likes.
@@ -76,7 +76,7 @@ class CaptureBucket(Construct):
                 )
 
     def _notify(self, prefix: str, work: WorkQueue) -> None:
-        """Sends S3's notifications to the queue, as a property of the bucket in the template.
+        """Send S3's notifications to the queue, as a property of the bucket in the template.
 
         S3 tests the queue before it accepts the property, so the queue's policy comes first. The
         policy cannot name the bucket, which would be a circle: it names the account.

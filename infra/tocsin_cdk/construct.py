@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Tocsin(Construct):
     """All of Tocsin, inside of a stack of yours: ``Tocsin(self, "Tocsin", emails=["a@b.co"])``.
 
-    The keywords are the options of docs/deploy.md with underscores: ``capture_bucket`` is
+    The keywords are the options of docs/options.md with underscores: ``capture_bucket`` is
     ``captureBucket``. Raises OptionError for a wrong one. A stack holds one Tocsin, and two of one
     account and region have different stages.
 

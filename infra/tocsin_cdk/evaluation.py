@@ -100,7 +100,7 @@ class EvaluateFunction(Construct):
         )
 
     def _accept_events_of(self, options: DeploymentOptions) -> None:
-        """Lets the member accounts forward SageMaker's events to this account's default bus."""
+        """Let the member accounts forward SageMaker's events to this account's default bus."""
         bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
         for account in options.member_accounts:
             events.CfnEventBusPolicy(
@@ -117,7 +117,7 @@ class EvaluateFunction(Construct):
 
 
 def allow_on_training_jobs(function: PythonFunction, *operations: str) -> None:
-    """Lets a function call these operations of SageMaker on training jobs."""
+    """Let a function call these operations of SageMaker on training jobs."""
     arn = f"arn:{Aws.PARTITION}:sagemaker:{Aws.REGION}:{Aws.ACCOUNT_ID}:training-job/*"
     function.allow(
         [f"sagemaker:{operation}" for operation in operations],

@@ -77,7 +77,7 @@ class PythonFunction(Construct):
         *,
         wildcard: str = "",
     ) -> None:
-        """Adds a statement to the function's role; ``wildcard`` says why resources hold one."""
+        """Add a statement to the function's role; ``wildcard`` says why resources hold one."""
         self.role.add_to_policy(
             iam.PolicyStatement(
                 actions=list(actions), resources=list(resources), conditions=conditions or None
@@ -87,7 +87,7 @@ class PythonFunction(Construct):
             acknowledge_wildcards(self.role, resources, wildcard)
 
     def allow_metrics(self) -> None:
-        """Lets the function publish metrics, in our namespace only."""
+        """Let the function publish metrics, in our namespace only."""
         only = {"StringEquals": {"cloudwatch:namespace": self._namespace}}
         self.allow(
             ["cloudwatch:PutMetricData"],

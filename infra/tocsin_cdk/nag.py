@@ -11,7 +11,7 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Records exceptions for a construct and its children.
+    """Record exceptions for a construct and its children.
 
     ``reasons`` has the finding, without the pack's name, and why it does not apply.
     """
@@ -21,7 +21,7 @@ def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
 
 
 def acknowledge_wildcards(construct: IConstruct, resources: Sequence[str], why: str) -> None:
-    """Records why a policy of the construct needs resources with wildcards."""
+    """Record why a policy of the construct needs resources with wildcards."""
     stack = Stack.of(construct)
     findings = [_arn_text(stack.resolve(resource)) for resource in resources]
     acknowledge(construct, {f"IAM5[Resource::{finding}]": why for finding in findings})

@@ -76,7 +76,7 @@ def member_roles(key: str, value: Any) -> Mapping[str, tuple[str, ...]]:
 
 
 def _refuse_shared(key: str, found: Mapping[str, Sequence[str]]) -> None:
-    """Refuses a prefix that is inside of another member's, or empty: then all would be."""
+    """Refuse a prefix that is inside of another member's, or empty: then all would be."""
     pairs = [(role, each) for role, prefixes in found.items() for each in prefixes]
     for role, inner in pairs:
         for other, outer in pairs:

@@ -58,7 +58,7 @@ _LEAST_CONCURRENCY = {**dict.fromkeys(_CONCURRENCY, 2), "replay": 1}  # SQS allo
 
 @dataclass(frozen=True)
 class DeploymentOptions:
-    """The options of a deployment, each valid; docs/deploy.md describes them.
+    """The options of a deployment, each valid; docs/options.md describes them.
 
     capture_prefix: empty, or ends with a slash.
     watch_file: an existing file.
@@ -176,7 +176,7 @@ def given_options(given: OptionValues) -> DeploymentOptions:
 
 
 def read_options(context: Mapping[str, Any]) -> DeploymentOptions:
-    """Reads the options from the whole CDK context. A missing option has its default.
+    """Read the options from the whole CDK context. A missing option has its default.
 
     Raises OptionError for a wrong value, and for a key that looks like a misspelt option.
     """

@@ -87,7 +87,7 @@ class Replays(Construct):
         )
 
     def _definition(self, state: State, concurrency: int) -> str:
-        """Reads the list of runs, and calls the function for each until it has done the run."""
+        """Read the list of runs, and call the function for each until it has done the run."""
         evaluate = {
             "Type": "Task",
             "Resource": self.replay.function.function_arn,
@@ -129,7 +129,7 @@ class Replays(Construct):
         return Stack.of(self).to_json_string({"StartAt": _MAP, "States": {_MAP: every}})
 
     def _grant(self, state: State) -> None:
-        """Lets the machine call the function, read the list, and start its children."""
+        """Let the machine call the function, read the list, and start its children."""
         name = self.machine.attr_name
         own = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{name}"
         executions = [f"{own}:*", f"{own}/{_MAP}:*"]

@@ -70,14 +70,14 @@ class State(Construct):
         return f"{self.table.table_arn}/index/{DUE_INDEX}"
 
     def grant_read(self, function: PythonFunction, *prefixes: str) -> None:
-        """Lets a function list checkpoints, and read what is below the prefixes."""
+        """Let a function list checkpoints, and read what is below the prefixes."""
         self._allow(function, "s3:GetObject", prefixes)
         # S3 answers "no such key" only to a role that may list; that check has no prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{CHECKPOINTS}*"}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
 
     def grant_write(self, function: PythonFunction, *prefixes: str) -> None:
-        """Lets a function write below the prefixes."""
+        """Let a function write below the prefixes."""
         self._allow(function, "s3:PutObject", prefixes)
 
     def _allow(self, function: PythonFunction, action: str, prefixes: Sequence[str]) -> None:

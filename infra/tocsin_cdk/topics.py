@@ -70,7 +70,7 @@ def _own(protocol: str, endpoint: str) -> dict[str, sns.SubscriptionFilter]:
 
 
 def _publishers(actions: list[str], resource: str) -> iam.PolicyStatement:
-    """Allows alarms of this account only."""
+    """Allow alarms of this account only."""
     return iam.PolicyStatement(
         principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
         actions=actions,

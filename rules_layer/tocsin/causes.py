@@ -1,4 +1,5 @@
-"""Which finding explains which, and the order in which findings are shown: the cause first.
+"""Relations between findings: what explains what, and the order in which they are shown, cause
+first.
 
 ``EXPLAINS`` is the only place that says so. Checks, reports, e-mails, webhooks and statuses show
 what ``causes_first`` returns; what a finding explains is folded below it.
@@ -93,7 +94,7 @@ EXPLAINS = (
     Explanation(
         ("contract: Losses", "contract: Inputs, labels and axes"),
         (*_LOSSES, *_NETWORK, *_RATES, *_SLOW, *_EVALUATION, *_TOO_GOOD),
-        "a wrong loss or wrong data falsify every loss, gradient and evaluation",
+        "a wrong loss or wrong data falsifies every gradient and evaluation",
     ),
     Explanation(
         ("contract: Gradients, optimizers and schedulers",),
@@ -153,7 +154,7 @@ EXPLAINS = (
     Explanation(
         ("LearningRateSchedule",),
         ("LossSpike", "LossWorse", "LossNotDecreasing", "UnchangedTensor"),
-        "the loss follows a jump of the rate, and stands still without one",
+        "the loss follows a jump of the rate, and stalls when the rate vanishes",
         since=True,
     ),
     Explanation(
@@ -164,7 +165,7 @@ EXPLAINS = (
     Explanation(
         ("UpdateTooSmall",),
         ("LearningRateTooSmall", "WeightUpdateRatio"),
-        "an update that is too small changes its weights too little",
+        "too small an update changes its weights too little",
     ),
     Explanation(
         _SLOW,
@@ -174,7 +175,7 @@ EXPLAINS = (
     Explanation(
         ("PoorWeightInitialization",),
         (*_SKILL, *_STUCK, *_NETWORK),
-        "initial weights of a wrong size saturate units, or let gradients vanish or explode",
+        "initial weights of the wrong scale saturate units, or let gradients vanish or explode",
     ),
     Explanation(
         ("NotNormalizedData",),
@@ -189,7 +190,7 @@ EXPLAINS = (
     Explanation(
         ("GradientExplosion",),
         ("ExplodingTensor", "VanishingGradient", *_RISING, *_TOO_GOOD, *_OVERFITTING),
-        "a gradient that explodes throws the weights away, and dwarfs the others",
+        "an exploding gradient destroys the weights, and dwarfs other gradients",
         since=True,
     ),
     Explanation(
@@ -231,7 +232,7 @@ EXPLAINS = (
     Explanation(
         ("LossDiverging",),
         ("LossOscillating", "LossSpike", "LossGap", *_TOO_GOOD, *_OVERFITTING),
-        "a loss that rises without end also swings, jumps and leaves a gap",
+        "a diverging loss also oscillates, jumps and leaves a gap",
     ),
     Explanation(
         ("LossWorse", "LossDiverging"),
@@ -242,7 +243,7 @@ EXPLAINS = (
     Explanation(
         ("Collapse",),
         _SKILL,
-        "outputs that are all alike cannot tell samples apart",
+        "identical outputs cannot tell samples apart",
     ),
     Explanation(
         ("NoSkill",),
@@ -257,12 +258,12 @@ EXPLAINS = (
     Explanation(
         ("LossGap", "FirstEpochGap"),
         _OVERFITTING,
-        "evaluations that differ from training lie above it from the beginning",
+        "evaluation data that differs from training data has a higher loss from the start",
     ),
     Explanation(
         ("Memorises",),
         ("LossGap", *_OVERFITTING),
-        "a model that memorises its training data helps no evaluation",
+        "a model that memorises its training data does not generalise",
     ),
     Explanation(
         ("Overfit",),
@@ -279,8 +280,8 @@ EXPLAINS = (
 
 @lru_cache
 def explained_by(kind: str) -> Mapping[str, Explanation]:
-    """What findings of a kind explain: a rule, or a family of contracts. By rule; none if the kind
-    is unknown.
+    """Return what findings of a kind explain: a rule, or a family of contracts. By rule; none if
+    the kind is unknown.
     """
     own = [each for each in EXPLAINS if kind in each.causes]
     return {effect: each for each in reversed(own) for effect in each.effects if effect != kind}
@@ -324,7 +325,7 @@ def causes_first(findings: Iterable[Finding]) -> tuple[Lead, ...]:
 
 
 def _below(findings: Iterable[Finding]) -> Mapping[Finding, list[Finding]]:
-    """What each of the findings explains directly."""
+    """Return what each of the findings explains directly."""
     found = tuple(findings)
     by_rule: dict[str, list[Finding]] = {}
     for each in found:

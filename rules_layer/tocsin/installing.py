@@ -1,4 +1,4 @@
-"""How to install an extra: the package is on no index.
+"""Commands that install an extra: the package is on no index.
 
 Imports no other module of Tocsin.
 """

@@ -1,4 +1,4 @@
-"""The types that every room shares. Imports no other module of Tocsin."""
+"""The types that every package shares. Imports no other module of Tocsin."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ Side = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Measure:
-    """What a rule measured at a step, in a unit of its own, and the limit that it was judged by.
+    """The number that a rule judged at a step, in the rule's own unit, and its limit.
 
     side: a value on this side of the limit violates the rule.
     """

@@ -1,4 +1,4 @@
-"""Who a run belongs to, and what runs share that has a limit."""
+"""Owners of runs, and the limited resources that runs share."""
 
 from __future__ import annotations
 
@@ -47,4 +47,4 @@ def refusal(kind: str, count: int, whose: str, cap: int, period: str, option: st
     """Why so many more of a kind are refused, in one line."""
     named = f" ({option})" if option else ""
     noun = SHARED[kind].noun
-    return f"{count} {noun} more would pass {whose} cap of {cap} in {period}{named}"
+    return f"{count} more {noun} would exceed {whose} cap of {cap} in {period}{named}"

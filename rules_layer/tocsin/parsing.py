@@ -85,13 +85,13 @@ def stop_limit(value: object) -> StopLimit:
 
 
 def phone_fault(number: str) -> str | None:
-    """Checks a phone number in the form of E.164."""
+    """Check a phone number in the form of E.164."""
     valid = "write + and the country code, then digits only, 7 to 15 in all, like +15551230000"
     return _fault(_PHONE, number, f"a phone number: {valid}")
 
 
 def email_fault(address: str, *, form_only: bool = False) -> str | None:
-    """Checks an e-mail address; no server is asked.
+    """Check an e-mail address; no server is asked.
 
     ``form_only`` leaves out what needs the package email-validator, which a training process does
     not have. It finds no fault in an address that the whole check accepts.
@@ -105,19 +105,19 @@ def email_fault(address: str, *, form_only: bool = False) -> str | None:
 
 
 def webhook_name_fault(name: str) -> str | None:
-    """Checks the name that a deployment gives to a webhook."""
+    """Check the name that a deployment gives to a webhook."""
     valid = "write a letter or digit, then at most 63 letters, digits, dots, dashes, underscores"
     return _fault(_WEBHOOK, name, f"a webhook's name: {valid}")
 
 
 def metric_name_fault(name: str) -> str | None:
-    """Checks a name for a CloudWatch metric."""
+    """Check a name for a CloudWatch metric."""
     valid = "write 1 to 255 printable ASCII characters, no space or colon first"
     return _fault(_METRIC, name, f"a metric name: {valid}")
 
 
 def job_name_fault(name: object) -> str | None:
-    """Checks a name for a SageMaker training job."""
+    """Check a name for a SageMaker training job."""
     valid = "write 1 to 63 letters, digits and dashes, no dash first or last"
     return _fault(_JOB, name, f"a training job's name: {valid}")
 

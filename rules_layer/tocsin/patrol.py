@@ -22,7 +22,7 @@ class HintsLost(Exception):
 
 @dataclass(frozen=True)
 class PatrolReport:
-    """How many messages were sent, and how many items are left to the next patrol."""
+    """The number of messages sent, and of items left to the next patrol."""
 
     sent: int
     left: int
@@ -36,7 +36,7 @@ def patrol(
     ends: float = math.inf,
     clock: Callable[[], float] = time.time,
 ) -> PatrolReport:
-    """Sends one message for each item that is due, until ``ends``; counts the rest.
+    """Send one message for each item that is due, until ``ends``; count the rest.
 
     ``senders`` are by the prefix that an item's key begins with; they get what follows it. Keys
     of other items are ignored. ``now`` and ``ends`` are seconds since the epoch.

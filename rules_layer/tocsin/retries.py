@@ -1,4 +1,4 @@
-"""How calls of AWS are tried again."""
+"""Retries of AWS calls."""
 
 from __future__ import annotations
 

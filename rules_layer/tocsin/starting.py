@@ -15,7 +15,7 @@ _OBJECTS = 50_000  # between two collections, some MB; by default 700 to 2,000
 
 
 def started() -> None:
-    """Switches the collector on. It never looks through what was imported until now: that stays.
+    """Switch the collector on. It never looks through what was imported until now: that stays.
 
     It also comes less often: a client makes tens of thousands of objects that stay, too.
     """

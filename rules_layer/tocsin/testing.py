@@ -26,7 +26,7 @@ def assert_healthy(
     fail_on: str = "warning",
     losses: Iterable[str] = (),
 ) -> None:
-    """Evaluates the rules over a run, and raises AssertionError with what they found.
+    """Evaluate the rules over a run, and raise AssertionError with what they found.
 
     run: a folder, ``s3://bucket/prefix``, or a history of another tool.
     watch: a watch file, or its content; default: the run's own, else profile recommended.

@@ -51,7 +51,7 @@ def run_file(file: Path, package: str) -> ModuleType:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Writes no cache beside a file: it would hide an edit within the same second."""
+    """Write no cache beside a file: it would hide an edit within the same second."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

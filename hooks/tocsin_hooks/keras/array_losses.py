@@ -40,7 +40,7 @@ class ArrayLoss:
 
     @property
     def has_classes(self) -> bool:
-        """Whether predictions are scores of classes: zeros say even shares of them."""
+        """Return whether predictions are scores of classes: zeros say even shares of them."""
         return "cross_entropy" in self.kind
 
 
@@ -54,11 +54,11 @@ class BatchLosses:
         self._means: dict[str, Callable[[Array, Array], float]] = {}
 
     def are_of(self, model: Any) -> bool:
-        """Whether it is this model, and was not compiled again."""
+        """Return whether it is this model, and was not compiled again."""
         return self.model is model and self._compiled is model.loss
 
     def of(self, labels: Any, predictions: Any) -> Iterator[ArrayLoss]:
-        """Those of a batch."""
+        """Return the losses of a batch."""
         for each in self._losses:
             target, prediction = each.of(labels), each.of(predictions)
             if not isinstance(target, np.ndarray) or not isinstance(prediction, np.ndarray):

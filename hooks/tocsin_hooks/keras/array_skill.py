@@ -48,7 +48,7 @@ class ArraySkill:
             self._sites[name].compare(loss, mode)
 
     def hand_over(self, hook: Hook, mode: Mode) -> None:
-        """Add what was compared since the last save of this mode to the step in hand."""
+        """Add what was compared since the last save of this mode to the current step."""
         for name, site in self._sites.items():
             rows = site.waiting.pop(mode, ())
             own = skill_name(name, site.kind)
@@ -58,7 +58,7 @@ class ArraySkill:
 
 
 class _Site:
-    """What has been compared of one loss, and what is known of its labels."""
+    """The comparisons of one loss, and what is known of its labels."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -112,7 +112,8 @@ class _Site:
         return own, other, best, float(size)
 
     def _has_meaning(self, own: float, other: float) -> bool:
-        """Whether a loss of the script's own keeps its sign and asks which label is whose."""
+        """Return whether a loss of the script's own keeps its sign and asks which label is
+        whose."""
         sign = float(np.sign(own))
         self._sign = self._sign or sign
         if sign != self._sign:
@@ -152,7 +153,7 @@ class _Site:
 
 
 def _parts(loss: ArrayLoss) -> Iterator[ArrayLoss]:
-    """Splits a batch of an evaluation, which may be all of it: it has several comparisons."""
+    """Split a batch of an evaluation, which may be all of it: it has several comparisons."""
     if len(loss.labels) < _PARTS * _LEAST_OF_A_PART:
         yield loss
         return

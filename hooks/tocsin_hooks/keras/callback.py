@@ -43,7 +43,7 @@ Logs = Mapping[str, Any]
 
 @dataclass
 class _Batch:
-    """The batch in hand, if it is saved: its first ``number``, and how things were before it.
+    """The current batch, if it is saved: its first ``number``, and how things were before it.
 
     Its logs may come from a thread of Keras', after the next batch was begun.
     """
@@ -72,7 +72,7 @@ class TocsinCallback(keras.callbacks.Callback):
     batches are not seen of several steps per execution, on several devices, of large samples, or of
     a ``train_step`` of the script's own.
 
-    When somebody asks for a stop, ``fit`` ends after the batch in hand.
+    When somebody asks for a stop, ``fit`` ends after the current batch.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class TocsinCallback(keras.callbacks.Callback):
 
     @_guarded
     def set_model(self, model: Any) -> None:
-        """Keras begins something with a model: a batch still in hand was cut short by an error."""
+        """Keras begins something with a model: an unfinished batch was cut short by an error."""
         super().set_model(model)
         self._fitting = False
         self._batch = None
@@ -238,7 +238,7 @@ class TocsinCallback(keras.callbacks.Callback):
             batch.arrived.set()
 
     def _finish(self) -> None:
-        """Save the batch in hand, once it is through, and end its step."""
+        """Save the current batch, once it is through, and end its step."""
         batch = self._batch
         try:
             if batch is None:

@@ -127,8 +127,8 @@ def _with_batch(compute: Callable[..., Any], trouble: Report) -> Callable[..., A
 
 
 def _is_seen(model: Any) -> bool:
-    """Whether a step is one batch, on one device, and Keras' own: others may do anything with
-    their logs."""
+    """Return whether a step is one batch, on one device, and Keras' own: others may do anything
+    with their logs."""
     steps = (getattr(model, name, None) for name in ("train_step", "test_step"))
     if not all(str(getattr(each, "__module__", "")).startswith("keras.") for each in steps):
         return False
@@ -151,7 +151,7 @@ def _is_small(value: Any) -> bool:
 
 
 def _is_dense(leaf: Any) -> bool:
-    """Whether it is a tensor of numbers with samples, and not a sparse or ragged one."""
+    """Return whether it is a tensor of numbers with samples, and not a sparse or ragged one."""
     if not keras.ops.is_tensor(leaf) or hasattr(leaf, "values") or hasattr(leaf, "indices"):
         return False
     return len(leaf.shape) > 0 and keras.backend.standardize_dtype(leaf.dtype) != "string"

@@ -48,11 +48,11 @@ class CompiledChecks:
         self._broken: set[str] = set()
         self._mode: Mode | None = None
         self._saving = False
-        self._evaluated = 0  # batches of the evaluation in hand
+        self._evaluated = 0  # batches of the current evaluation
         self._trained = 0  # batches that were kept
         self._weighted = False
-        """Whether training has weights: evaluations without have another best guess, which is
-        known of shares of classes alone."""
+        """True if training has weights: evaluations without have another best guess, which is known
+        of shares of classes alone."""
 
     def begin(self, mode: Mode) -> bool:
         self._mode, self._evaluated = mode, 0
@@ -109,7 +109,7 @@ class CompiledChecks:
             self._samples.hand_over(self._hook)
 
     def _check(self, losses: BatchLosses, batch: Given) -> None:
-        """What is broken several times is saved: one batch may be so by chance."""
+        """Save contracts that are broken several times: one batch may be so by chance."""
         self._looks += 1
         self._seen.update({*broken_by_labels(losses.model, batch["y"], batch.get("x"))})
         made = losses.of(batch["y"], batch.get("y_pred"))

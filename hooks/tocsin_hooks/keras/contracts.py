@@ -40,7 +40,7 @@ _CROSS_ENTROPIES = _OF_CLASSES | {"binarycrossentropy"}
 
 
 def save_contracts(hook: Hook, broken: Iterable[str], place: str | None = None) -> None:
-    """Save those that are broken, in the step in hand, with the line of the script, or a place."""
+    """Save those that are broken, in the current step, with the line of the script, or a place."""
     with Guard(hook.trouble, "contracts are not checked"):
         for contract in sorted({*broken}):
             name = contract_name(contract, script_line() if place is None else place)
@@ -50,7 +50,8 @@ def save_contracts(hook: Hook, broken: Iterable[str], place: str | None = None) 
 
 
 def broken_by_callbacks() -> Iterator[str]:
-    """Those that the callbacks beside ours break: they are called by the list that calls us."""
+    """Return the contracts that the callbacks beside ours break: they are called by the list that
+    calls us."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not isinstance(frame.f_locals.get("self"), CallbackList):
         frame = frame.f_back
@@ -67,8 +68,8 @@ def _compares(callback: Any, how: str) -> bool:
 
 
 def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
-    """Those that labels break which the last layer cannot reach, or which are among the inputs;
-    arrays, of a batch."""
+    """Return the contracts that labels break which the last layer cannot reach, or which are among
+    the inputs; arrays, of a batch."""
     tables = [each for each in keras.tree.flatten(inputs) if isinstance(each, np.ndarray)]
     columns: set[tuple[int, int]] = set()
     for loss in compiled_losses(model):
@@ -97,7 +98,7 @@ def _share_outside(labels: NDArray[Any], low: float, high: float) -> float:
 
 
 def _are_outside(labels: NDArray[Any], low: float, high: float) -> bool:
-    """Whether more of them are than noise explains."""
+    """Return whether more of them are than noise explains."""
     away = labels - labels.clip(low, high)
     far = np.sqrt(np.mean(away**2)) > _LEAST_AWAY * labels.std()
     return bool(far and _share_outside(labels, low, high) > _LEAST_SHARE)
@@ -122,7 +123,7 @@ def broken_by_model(model: Any) -> Iterator[str]:
 
 
 def _goes_elsewhere(layer: Any, output: Any) -> bool:
-    """Whether a softmax goes along another axis than the last, of the classes."""
+    """Return whether a softmax goes along another axis than the last, of the classes."""
     axis = getattr(layer, "axis", -1) if isinstance(layer, keras.layers.Softmax) else -1
     return isinstance(axis, int) and axis % len(output.shape) != len(output.shape) - 1
 

@@ -90,8 +90,8 @@ class EagerChecks:
                         self._look(loss)
 
     def _has_its_guess(self, loss: LossCall | OtherLoss, given: Given) -> bool:
-        """Whether the best guess is that of training. An evaluation without weights, where training
-        has some, has another one; of shares of classes alone both are known."""
+        """Return whether the best guess is that of training. An evaluation without weights, where
+        training has some, has another one; of shares of classes alone both are known."""
         weighted = given.get(WEIGHTS) is not None
         self._weighted |= weighted and self._step.trains
         return weighted or not self._weighted or "cross_entropy" in getattr(loss, "name", "")

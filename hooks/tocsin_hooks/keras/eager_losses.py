@@ -40,7 +40,7 @@ class OtherLoss:
 
     @property
     def compares_labels(self) -> bool:
-        """Whether there are several labels, and the loss depends on them."""
+        """Return whether there are several labels, and the loss depends on them."""
         target = self.target
         if not target.is_floating_point() or bool((target == target[:1]).all()):
             return False

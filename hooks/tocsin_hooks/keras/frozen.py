@@ -37,7 +37,7 @@ class FrozenBody:
 
     @property
     def waits(self) -> bool:
-        """Whether the run is to be kept open."""
+        """Return whether the run is to be kept open."""
         return self._hook is not None
 
     def begins(self) -> None:
@@ -46,7 +46,7 @@ class FrozenBody:
         atexit.unregister(self.end)
 
     def step(self, hook: Hook, model: Any) -> None:
-        """A step of training is in hand, and saved."""
+        """The current step is of training, and saved."""
         if not self._judged and hook.position.get(Mode.TRAIN.name, 0) > _LATE:
             self._judged = True
             if is_frozen_at_random(model):
@@ -72,8 +72,8 @@ class FrozenBody:
 
 
 def is_frozen_at_random(model: Any) -> bool:
-    """Whether most of a model that is trained is not trainable and is as it was drawn, as that of
-    an application with ``weights=None``."""
+    """Return whether most of a model that is trained is not trainable and is as it was drawn, as
+    that of an application with ``weights=None``."""
     size = sum(map(_size, model.weights))
     trained = sum(map(_size, model.trainable_weights))
     if not 0 < trained <= (1 - MOST_OF_MODEL) * size:
@@ -94,8 +94,8 @@ def _size(variable: Any) -> int:
 
 
 def _is_as_drawn(layer: Any) -> bool:
-    """Whether a kernel is one of its initializer's, as of Glorot and Bengio, AISTATS 2010, or the
-    vectors of tokens are, which lie evenly between two bounds."""
+    """Return whether a kernel is one of its initializer's, as of Glorot and Bengio, AISTATS 2010,
+    or the vectors of tokens are, which lie evenly between two bounds."""
     how: Any = getattr(layer, "kernel_initializer", getattr(layer, "embeddings_initializer", None))
     table = _table(layer)
     bound = _bound(how, table.shape)

@@ -86,8 +86,8 @@ def _made(given: Any, output: str, keys: tuple[Key, ...]) -> Iterator[CompiledLo
 
 
 def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Gives a function of the script's labels and predictions as Keras gives them: of shapes (N)
-    and (N, 1) the former gets another axis, of longer ones the latter loses its last."""
+    """Give a function of the script's labels and predictions as Keras gives them: of shapes (N) and
+    (N, 1) the former gets another axis, of longer ones the latter loses its last."""
 
     @functools.wraps(function)
     def called(labels: Any, predictions: Any) -> Any:
@@ -108,9 +108,9 @@ def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 
 def compares_all(loss: Callable[[Any, Any], Any], labels: Any, predictions: Any) -> bool:
-    """Whether a loss compares every prediction with every label, as where shapes (N) and (N, 1)
-    broadcast: each half of the labels is then compared with all predictions, without an error, and
-    the loss is the mean of both. One that compares means alone is meant."""
+    """Return whether a loss compares every prediction with every label, as where shapes (N) and (N,
+    1) broadcast: each half of the labels is then compared with all predictions, without an error,
+    and the loss is the mean of both. One that compares means alone is meant."""
     half = len(labels) // 2
     if len(labels) != len(predictions) or len(labels) % 2 or len(labels) < _LEAST_ROWS:
         return False

@@ -1,4 +1,4 @@
-"""Whether a loss may be computed again: whether it is a function of its arguments alone."""
+"""Purity of losses: one that is a function of its arguments alone may be computed again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST_PARTS = 200
 
 
 def is_pure(function: Any) -> bool:
-    """Whether a function, or a loss of Keras, shows by its code and by what it refers to that it
-    keeps nothing: no attribute, variable, list or element of an array is changed by a call.
+    """Return whether a function, or a loss of Keras, shows by its code and by what it refers to
+    that it keeps nothing: no attribute, variable, list or element of an array is changed by a call.
 
     Functions of libraries are trusted; Keras' own variables are for the caller to protect. What is
     not known to be pure is not.
@@ -46,7 +46,7 @@ def is_pure(function: Any) -> bool:
 
 
 def _parts(given: Any) -> list[Any] | None:
-    """What else must be pure for this to be so; None if it is not, or not known to be."""
+    """Return what else must be pure for this to be so; None if it is not, or not known to be."""
     if isinstance(given, (*_PLAIN, BuiltinFunctionType)):
         return []
     if isinstance(given, tuple | frozenset):
@@ -67,7 +67,7 @@ def _parts(given: Any) -> list[Any] | None:
 
 
 def _methods(owner: type) -> list[Any]:
-    """What a call of a loss may call, beside what Keras has."""
+    """Return what a call of a loss may call, beside what Keras has."""
     known = (*_LIBRARIES, "builtins")
     own = [each for each in owner.__mro__ if each.__module__.split(".")[0] not in known]
     found = {name: method for each in reversed(own) for name, method in vars(each).items()}

@@ -14,7 +14,7 @@ from tocsin_hooks.keras.compiled import CompiledWatch
 from tocsin_hooks.keras.eager import EagerWatch
 
 EAGER = keras.backend.backend() == "torch"
-"""Whether steps are computed call by call. JAX and TensorFlow compile them."""
+"""True if steps are computed call by call. JAX and TensorFlow compile them."""
 
 Interval = int | Mapping[Mode, int]
 

@@ -13,7 +13,7 @@ from tocsin_hooks.keras.parameters import KerasParameter
 from tocsin_hooks.keras.values import value_of
 
 HAS_GRADIENTS = keras.backend.backend() == "torch"
-"""Whether gradients can be had after a batch. JAX and TensorFlow compile them away."""
+"""True if gradients are available after a batch. JAX and TensorFlow compile them away."""
 
 
 def save_scalars(hook: Hook, logs: Mapping[str, Any], prefix: str = "") -> None:

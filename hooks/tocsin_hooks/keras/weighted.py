@@ -33,8 +33,8 @@ def drawn_by_weight(weights: Array) -> Array | None:
 
 
 def are_upside_down(labels: Any, weights: Array) -> bool:
-    """Whether samples are weighted by their class, and the most frequent class has by far the
-    largest weight: it should have the least."""
+    """Return whether samples are weighted by their class, and the most frequent class has by far
+    the largest weight: it should have the least."""
     classes = _classes(labels)
     if classes is None or not _is_plain(weights) or len(classes) != len(weights):
         return False
@@ -51,7 +51,7 @@ def are_upside_down(labels: Any, weights: Array) -> bool:
 
 
 def _is_plain(weights: Array) -> bool:
-    """Whether there is one finite weight for each sample, none of them negative."""
+    """Return whether there is one finite weight for each sample, none of them negative."""
     if not weights.size or weights.size != len(weights) or weights.dtype.kind not in "fiub":
         return False
     return bool(np.isfinite(weights).all() and (weights >= 0).all())

@@ -21,7 +21,7 @@ _CLOSING = 30.0  # seconds
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns the command's exit code, or 2 where the machine cannot be watched."""
+    """Return the command's exit code, or 2 where the machine cannot be watched."""
     arguments = list(arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = _parser().parse_args(arguments[:at]), arguments[at + 1 :]
@@ -63,7 +63,7 @@ def _begun(command: Sequence[str], run: str) -> subprocess.Popen[bytes] | None:
 
 
 def _wait(process: subprocess.Popen[bytes] | None) -> int:
-    """Waits for the command, or without one for a signal. Signals are passed on to the command."""
+    """Wait for the command, or without one for a signal. Signals are passed on to the command."""
     asked = threading.Event()
 
     def receive(number: int, _: object) -> None:

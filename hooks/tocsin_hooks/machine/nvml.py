@@ -83,7 +83,7 @@ class Nvml:
         }
 
     def _has_name(self, handle: Any, chosen: list[str]) -> bool:
-        """Whether it is named by a UUID, or the beginning of one."""
+        """Return whether it is named by a UUID, or the beginning of one."""
         uuid = self._nvml.nvmlDeviceGetUUID(handle)
         text = uuid.decode() if isinstance(uuid, bytes) else uuid
         return any(name.startswith("GPU-") and text.startswith(name) for name in chosen)

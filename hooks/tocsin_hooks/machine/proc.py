@@ -129,7 +129,7 @@ class Network:
 
 
 class TreeUse:
-    """What the processes of a tree use, from their CPU times at two readings."""
+    """The CPU use of a process tree, from two readings."""
 
     def __init__(self) -> None:
         self._cpu: Mapping[int, float] = {}
@@ -186,8 +186,8 @@ class Processes:
 
 
 class RunQueue:
-    """How long a process was ready and waited for a core, in % of the time: its thread that waited
-    longest counts.
+    """The time that a process was ready and waited for a core, in % of the time: its thread that
+    waited longest counts.
 
     It is what other work on the machine, or the CPU limit of a container, takes from a training.
     Reads every ``every`` seconds; in between it gives nothing.

@@ -68,7 +68,7 @@ class Minutes:
         self._number = clock.number(self._begun)
 
     def add(self, values: Values) -> tuple[int, Minute] | None:
-        """Adds a sample taken now. Returns the minute before with its number when it is over."""
+        """Add a sample taken now. Returns the minute before with its number when it is over."""
         now = self._clock.now()
         number = self._clock.number(now)
         done = None
@@ -79,7 +79,7 @@ class Minutes:
         return done
 
     def last(self) -> tuple[int, Minute] | None:
-        """Returns the minute in hand; None if there is nothing in it."""
+        """Return the current minute; None if there is nothing in it."""
         if self._timings is not None:
             self._timings.finish()
         return self._finished(self._clock.now())
@@ -136,7 +136,7 @@ class Sampler:
         self._thread.start()
 
     def close(self, timeout: float) -> None:
-        """Puts the last minute, and ends. Does not wait for longer than ``timeout`` seconds."""
+        """Put the last minute, and end. Does not wait for longer than ``timeout`` seconds."""
         self._closed.put(None)
         if timeout > 0 and self._thread.ident is not None:
             self._thread.join(timeout)

@@ -90,7 +90,7 @@ class MachineWatch:
         self._sampler.start()
 
     def close(self, *, marker: bool, timeout: float) -> bool:
-        """Writes the minute in hand and, if asked on the first node, the end marker.
+        """Write the current minute and, if asked on the first node, the end marker.
 
         Returns False if not all could be written in ``timeout`` seconds.
         """
@@ -100,7 +100,7 @@ class MachineWatch:
         return self._uploader.close(marker=marker and self._first, timeout=left)
 
     def leave(self) -> None:
-        """Ends without waiting, and without the end marker."""
+        """End without waiting, and without the end marker."""
         self._sampler.close(0.0)
 
     def _put(self, number: int, minute: Minute) -> None:
@@ -123,7 +123,7 @@ class MachineOfHook:
         self.timings: Timings | None = None
 
     def follow(self, watch: Watch | None) -> None:
-        """Begins to watch the machine if a watch file asks for it, and nobody else does."""
+        """Begin to watch the machine if a watch file asks for it, and nobody else does."""
         if self._claim is not None or watch is None or watch.machine is None:
             return
         url = machine_run(self._run)
@@ -139,11 +139,11 @@ class MachineOfHook:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a rule about the machine has asked for a stop."""
+        """Return whether a rule about the machine has asked for a stop."""
         return self._stop is not None and self._stop.requested
 
     def look(self) -> None:
-        """Looks for a request to stop, once the machine is watched."""
+        """Look for a request to stop, once the machine is watched."""
         if self._stop is not None:
             self._stop.look()
 
@@ -164,7 +164,7 @@ class MachineOfHook:
 
 
 def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
-    """What can be read here. What cannot is said once."""
+    """Return the sources that can be read here. Warn once about others."""
     limits = Cgroup()
     missing = []
     for make in _makers(machine, pid, every, limits):
@@ -175,7 +175,7 @@ def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
         except Exception as error:  # noqa: BLE001 - psutil has errors of its own
             missing.append(f"psutil: {type(error).__name__}: {error}")
     if missing:
-        _log.warning("the machine is sampled without what cannot be read: %s", "; ".join(missing))
+        _log.warning("some machine metrics cannot be read and are left out: %s", "; ".join(missing))
     yield limits.values
     if machine.gpu is not False:
         try:

@@ -11,7 +11,7 @@ from tocsin.tensors import RunWriter, open_storage
 
 
 def write_minutes(run: str, minutes: Iterable[Minute | Mapping[str, Minute]]) -> None:
-    """Writes a whole machine run: minutes of one machine, or of several by name.
+    """Write a whole machine run: minutes of one machine, or of several by name.
 
     >>> write_minutes("/tmp/job/profiler-output", [Minute(durations={"TRAIN": [0.5] * 100})] * 10)
     """

@@ -24,7 +24,7 @@ _FUNCTION = re.compile(r"\((relu|sigmoid|tanh|softrelu|softsign)\)$")
 
 
 def activation(block: Any) -> str | None:
-    """Which activation function a block is, None if it is none."""
+    """Return which activation function a block is; None if it is not one."""
     if isinstance(block, gluon.nn.Activation):
         # All functions have one class; how it is printed, Activation(relu), says which.
         found = _FUNCTION.search(repr(block))

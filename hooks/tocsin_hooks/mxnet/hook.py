@@ -82,8 +82,8 @@ class GluonHook:
         self._own = own
         self._handles: list[Any] = []
         self._mode = Mode.TRAIN
-        self._devices: list[Any] = []  # that the step in hand has been on
-        self._calls = Counter[str]()  # of each block, in the step in hand
+        self._devices: list[Any] = []  # that the current step has been on
+        self._calls = Counter[str]()  # of each block, in the current step
         self._reported = False
         self.evaluates_parameters = False
         """Whether parameters are captured at the end of evaluation steps, too, as smdebug does."""
@@ -128,12 +128,12 @@ class GluonHook:
 
     @property
     def hook(self) -> Hook:
-        """The hook underneath: ``hook.save`` for more tensors of the step in hand, ``stats``."""
+        """The hook underneath: ``hook.save`` for more tensors of the current step, ``stats``."""
         return self._hook
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop; see ``Hook.should_stop``."""
+        """Return whether somebody asked for a stop; see ``Hook.should_stop``."""
         return self._hook.should_stop
 
     @guarded(_trouble, lambda self, value, name="loss": f"loss {name!r} is not captured")
@@ -148,12 +148,12 @@ class GluonHook:
 
     @guarded(_trouble, "the end of a step is not captured")
     def end_step(self) -> None:
-        """End the step in hand now, instead of at the next forward pass."""
+        """End the current step now, instead of at the next forward pass."""
         self._end()
 
     @guarded(_trouble, "a hook is still attached")
     def detach(self) -> None:
-        """End the step in hand and leave the network as it was."""
+        """End the current step and leave the network as it was."""
         self.end_step()
         while self._handles:
             with Guard(self._hook.trouble, "a hook is still attached"):
@@ -292,8 +292,8 @@ class GluonHook:
         self._reported = True
         if hidden := [name for name in blocks if name not in self._calls]:
             _log.warning(
-                "%d of %d blocks are not called, as those inside a hybridized network: nothing is "
-                "captured of their inputs and outputs (%s …)",
+                "%d of %d blocks are not called (inside a hybridized network): their inputs and "
+                "outputs are not captured (%s …)",
                 len(hidden),
                 len(blocks),
                 hidden[0],

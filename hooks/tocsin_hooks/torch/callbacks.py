@@ -29,7 +29,7 @@ def called(method: Method) -> Method:
 
 
 def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
-    """What a module calls: no error of it reaches the training, and its time counts as the
+    """Return what a module calls: no error of it reaches the training, and its time counts as the
     ``hook``'s."""
 
     def call(*arguments: Any) -> None:
@@ -40,8 +40,8 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_elsewhere(module: Any) -> bool:
-    """Whether a forward pass is none of the training's: a replica's, or one that is recorded, or
-    transformed."""
+    """Return whether a forward pass is none of the training's: a replica's, or one that is
+    recorded, or transformed."""
     return is_replica(module) or torch.jit.is_tracing() or is_transforming()
 
 

@@ -11,7 +11,7 @@ from tocsin_hooks.torch.opponents import Opponents
 
 
 class Competition:
-    """Whether there is one, and whether the opponents do pull in different directions.
+    """The state of a competition: whether there is one, and whether the opponents pull apart.
 
     ``known`` is called once there is one, ``agree`` where they do not.
     """
@@ -30,7 +30,7 @@ class Competition:
 
     @property
     def looks(self) -> bool:
-        """Whether it is being found out whether they agree."""
+        """Return whether it is being found out whether they agree."""
         return self._agreement.looks
 
     def passed(self) -> None:

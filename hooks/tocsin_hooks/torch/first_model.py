@@ -105,7 +105,7 @@ class FirstModel:
         return found
 
     def _attached(self, candidate: Callable[[], Any]) -> bool:
-        """Whether it is the model, to which we are attached from now on."""
+        """Return whether it is the model, to which we are attached from now on."""
         if self._model is not None or os.getpid() != self._pid:
             return False
         with Guard(self._off, "nothing is captured"):

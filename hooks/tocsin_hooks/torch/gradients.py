@@ -21,12 +21,12 @@ class LeftGradient:
         self._version = version_of(parameter.grad)
 
     def is_same(self, gradient: Any) -> bool:
-        """Whether this is the gradient, and it has not changed."""
+        """Return whether this is the gradient, and it has not changed."""
         same = gradient is not None and gradient is self._gradient()
         return same and version_of(gradient) == self._version
 
     @property
     def stays(self) -> bool:
-        """Whether it has neither been taken away nor changed."""
+        """Return whether it has neither been taken away nor changed."""
         parameter = self._parameter()
         return parameter is not None and self.is_same(parameter.grad)

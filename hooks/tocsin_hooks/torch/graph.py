@@ -55,8 +55,8 @@ def nodes_of(node: Any, most: int, passes: Callable[[Any], bool] = _always) -> I
 
 
 def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
-    """Whether a loss is a sum of squares or sizes of what a node gives, beside other terms. Sizes
-    to either side may count differently, as for quantiles.
+    """Return whether a loss is a sum of squares or sizes of what a node gives, beside other terms.
+    Sizes to either side may count differently, as for quantiles.
 
     ``weighted``: they may have weights, or be terms of a likelihood. Looks at the newest part of
     the graph.
@@ -77,7 +77,7 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
 
 
 def _is_multiple_of(node: Any, other: Any) -> bool:
-    """Whether it gives a number times what another one gives."""
+    """Return whether it gives a number times what another one gives."""
     node = before_views(node)
     while node is not None and node is not before_views(other):
         given = edges_of(node)
@@ -88,8 +88,8 @@ def _is_multiple_of(node: Any, other: Any) -> bool:
 
 
 def is_weighted(loss: Any, node: Any) -> bool:
-    """Whether the numbers of a node are in a loss, but not as their plain mean or sum: some are
-    left out, or have other weights than others. Looks at the newest part of the graph."""
+    """Return whether the numbers of a node are in a loss, but not as their plain mean or sum: some
+    are left out, or have other weights than others. Looks at the newest part of the graph."""
 
     def passes(found: Any) -> bool:
         return _is_of(_PLAIN, found) or _is_multiple(found)
@@ -109,18 +109,18 @@ def terms_of(loss: Any) -> Iterator[Any]:
 
 
 def is_error(node: Any) -> bool:
-    """Whether it gives squares or sizes, or the mean of such."""
+    """Return whether it gives squares or sizes, or the mean of such."""
     return name_of(node) in _LOSSES or _is_size(node)
 
 
 def _is_size(node: Any) -> bool:
-    """Whether it gives the squares or sizes of numbers."""
+    """Return whether it gives the squares or sizes of numbers."""
     name, before = name_of(node), inputs_of(node)
     return name in _ERRORS or (name == autograd.MUL and before[:1] == before[1:])
 
 
 def _is_of(names: Set[str], node: Any) -> bool:
-    """Whether a node has one of these names, or gives numbers in another form."""
+    """Return whether a node has one of these names, or gives numbers in another form."""
     return name_of(node) in names or gives_another_form(node)
 
 
@@ -149,7 +149,8 @@ def parameters_near(node: Any, most: int) -> set[int]:
 
 
 def _has_shares(node: Any) -> bool:
-    """Whether it gives probabilities or their logarithms, as ``torch.distributions`` does."""
+    """Return whether it gives probabilities or their logarithms, as ``torch.distributions``
+    does."""
     node = before_views(node)
     while name_of(node) == autograd.EXPAND:
         node = before_views(inputs_of(node)[0])
@@ -159,7 +160,7 @@ def _has_shares(node: Any) -> bool:
 
 
 def _picks_one(node: Any) -> bool:
-    """Whether it picks a number from each row of a table."""
+    """Return whether it picks a number from each row of a table."""
     indices = indices_of(node) if name_of(node) in (autograd.GATHER, autograd.INDEX) else []
     if name_of(node) == autograd.GATHER:
         return all(each is not None and each.shape[1:] == (1,) for each in indices)
@@ -170,7 +171,7 @@ def _picks_one(node: Any) -> bool:
 
 
 def is_maximum(node: Any) -> bool:
-    """Whether it gives maxima along an axis, multiplied and added to: the value of the best
+    """Return whether it gives maxima along an axis, multiplied and added to: the value of the best
     action."""
     waiting, seen = [node], 0
     while waiting and seen < _NEAR:
@@ -183,8 +184,8 @@ def is_maximum(node: Any) -> bool:
 
 
 def is_gap(loss: Any) -> bool:
-    """Whether a loss is the difference of two means that are computed in the same way, as of the
-    energies of data and of samples, beside other terms: it has no level that is good."""
+    """Return whether a loss is the difference of two means that are computed in the same way, as of
+    the energies of data and of samples, beside other terms: it has no level that is good."""
     waiting = [loss.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -197,7 +198,7 @@ def is_gap(loss: Any) -> bool:
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Whether two nodes, and the first ones before them, are of the same classes."""
+    """Return whether two nodes, and the first ones before them, are of the same classes."""
     for _ in range(_ALIKE):
         if name_of(one) != name_of(other):
             return False
@@ -208,7 +209,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _scales(node: Any) -> bool:
-    """Whether it multiplies by one number, by weights or a mask, or divides by such."""
+    """Return whether it multiplies by one number, by weights or a mask, or divides by such."""
     if name_of(node) not in (autograd.MUL, autograd.DIV) or len(edges_of(node)) != 1:
         return False
     other = constant_of(node)
@@ -218,7 +219,7 @@ def _scales(node: Any) -> bool:
 
 
 def _is_multiple(node: Any) -> bool:
-    """Whether it multiplies all its numbers by the same one, or divides them, or by what is
+    """Return whether it multiplies all its numbers by the same one, or divides them, or by what is
     computed of the same samples, as where easy ones count less."""
     if name_of(node) not in (autograd.MUL, autograd.DIV):
         return False

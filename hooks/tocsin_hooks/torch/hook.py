@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tocsin")
 _LOST = "tensor %.200r is not captured"
-_guarded = guarded(attrgetter("hook.trouble"), "%s did not come to its end")
+_guarded = guarded(attrgetter("hook.trouble"), "%s failed")
 
 
 class TorchHook:
@@ -118,7 +118,7 @@ class TorchHook:
         with Guard(log_error, "an earlier hook is not closed"):
             if isinstance(model, torch.nn.Module):
                 for earlier in owners(unwrapped(model)):
-                    earlier.close()  # with the step in hand, before the run is another's
+                    earlier.close()  # with the current step, before the run is another's
         owned = not isinstance(out, Hook)
         hook = out if isinstance(out, Hook) else Hook(out, **_with_worker(options))
         named = (loss,) if isinstance(loss, torch.nn.Module) else loss or ()
@@ -162,7 +162,7 @@ class TorchHook:
         kind: str | None = None,
         raw: bool | None = None,
     ) -> None:
-        """Save a tensor of the step in hand, as it is now. See ``Hook.save``."""
+        """Save a tensor of the current step, as it is now. See ``Hook.save``."""
         plan = self.hook.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is None:
             # Steps that are not due may go by without being begun: `between` is for us to say.
@@ -182,7 +182,7 @@ class TorchHook:
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop. See ``Hook.should_stop``."""
+        """Return whether somebody asked for a stop. See ``Hook.should_stop``."""
         return self.hook.should_stop
 
     def stop_on_sigterm(self) -> None:
@@ -226,7 +226,7 @@ class TorchHook:
 def _with_worker(options: dict[str, Any]) -> dict[str, Any]:
     """A script that says which worker it is says how many there are, too."""
     own: dict[str, Any] = {}
-    with Guard(log_error, "not known which of several workers this is"):
+    with Guard(log_error, "cannot tell which of several workers this is"):
         own = worker_options(os.environ)
     if not {"worker", "num_workers"}.isdisjoint(options):
         own = {key: value for key, value in own.items() if key == "run_id"}
@@ -240,8 +240,8 @@ def _ended(hook: Hook, model: str, *, owned: bool) -> None:
     """The model is gone, and its training over. This may be the garbage collector's thread."""
     if not any(hook.position.values()):
         _log.warning(
-            "nothing was captured: the %s was gone before its first step. Keep what you give "
-            "to TorchHook.attach in a variable, and train that",
+            "nothing was captured: the %s was deleted before its first step. Keep the model that "
+            "you pass to TorchHook.attach in a variable, and train it",
             model,
         )
     if owned:

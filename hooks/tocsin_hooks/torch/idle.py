@@ -30,7 +30,7 @@ class IdleSteps:
     and whether a step of training begins with it. Once ``follow`` says that nothing looks at the
     next steps, an event that is known in its place is counted, and that is all. This ends at an
     event that is not known there, and at the beginning of a step that may be saved. ``catch_up``
-    gets what has gone by; the events of the step in hand are handled belatedly.
+    gets what has gone by; the events of the current step are handled belatedly.
 
     A step is not longer than the longest one before: an optimizer may be skipped, as after an
     overflow, and then only the number of passes shows that another step has begun. ``passes`` are
@@ -47,17 +47,17 @@ class IdleSteps:
         self._last: Key | None = None  # event
         self._in_hand: Move | None = None  # is being handled
         self._begins, self._needed = False, float(KNOWN)  # what is known of it
-        self._length = self._longest = 0  # events of the step in hand, and of any step
+        self._length = self._longest = 0  # events of the current step, and of any step
         self._moves: dict[Key, Move] | None = None  # that are expected now; None: follows nothing
         self._passed = deque[Move](maxlen=_MOST_EVENTS)
-        self._own: list[Move] = []  # of the step in hand when it began to follow
+        self._own: list[Move] = []  # of the current step when it began to follow
         self._skipped = self._left = 0  # steps begun since then, and to come
         self._events = 0  # since then
         self._until = 0.0
         self._news = hook.news
         self._counters = hook.counters
         self.repeats = False
-        """Whether events are handled belatedly at present."""
+        """True while events are handled belatedly."""
         self.was_training: bool | None = None
         """The mode of the model when the event came that is handled belatedly."""
 
@@ -107,7 +107,7 @@ class IdleSteps:
 
     @property
     def follows(self) -> bool:
-        """Whether events are skipped at present."""
+        """Return whether events are skipped at present."""
         return self._moves is not None
 
     def given(self, samples: int) -> None:
@@ -140,7 +140,7 @@ class IdleSteps:
             self._last = None
 
     def follow(self, turns: Iterable[int | None], *, acts: bool) -> None:
-        """Skip what is known from the next event on: nothing looks at the step in hand.
+        """Skip what is known from the next event on: nothing looks at the current step.
 
         ``turns``: what may count for the interval, see ``Hook.idle_steps``. Passes without
         gradients are only skipped if it is known that the model ``acts``: how many there are shows
@@ -198,7 +198,7 @@ class IdleSteps:
         self.repeats = True
         try:
             self._repeat(own)
-            if last:  # its beginning counts the step in hand again
+            if last:  # its beginning counts the current step again
                 self._counters[Mode.TRAIN] -= 1
                 self._counters[Mode.GLOBAL] -= 1
             whole = self._skipped - bool(last)

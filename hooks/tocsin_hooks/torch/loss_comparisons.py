@@ -44,7 +44,7 @@ class LossComparisons:
         self._when = schedule
         self._known = KnownLosses()
         self._evaluated = EvaluatedLosses(step, loss, skill, self._known, self.tape)
-        self._within: list[LossCall] = []  # losses that the pass in hand computed itself
+        self._within: list[LossCall] = []  # losses that the current pass computed itself
         self._has_called = False  # a loss function, since the outputs
         self._elements: list[LossCall] = []  # losses of elements, since the outputs
         self._weighted: set[tuple[Any, str]] = set()  # functions and lines of such with weights
@@ -52,7 +52,7 @@ class LossComparisons:
 
     @property
     def draws(self) -> bool:
-        """Whether what is trained draws actions, as a policy does."""
+        """Return whether what is trained draws actions, as a policy does."""
         return self._draws >= _DRAWS
 
     def forward_begins(self) -> bool:
@@ -87,13 +87,13 @@ class LossComparisons:
         self.tape.drawn = False
 
     def forget(self) -> None:
-        """What was computed so far leads to no loss."""
+        """Forget what was computed so far: it leads to no loss."""
         self.tape.clear()
         self._has_called = False
         self._elements.clear()
 
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
-        """Whether a loss of an evaluation is that of a guess, and not of the model."""
+        """Return whether a loss of an evaluation is that of a guess, and not of the model."""
         return self._step.evaluates and self._evaluated.is_guess(call, inputs)
 
     def called(self, call: LossCall, *, inside: bool) -> None:
@@ -113,8 +113,9 @@ class LossComparisons:
             self._skill.compare(call)
 
     def _is_weighted(self, call: LossCall) -> bool:
-        """Whether it gives losses of elements that do not count alike: what is padded, or has no
-        label, is masked. The function knows nothing of that, and the script's own loss does."""
+        """Return whether it gives losses of elements that do not count alike: what is padded, or
+        has no label, is masked. The function knows nothing of that, and the script's own loss
+        does."""
         if not (isinstance(call.value, torch.Tensor) and call.value.dim()):
             return False
         if self._step.mode is not Mode.TRAIN:

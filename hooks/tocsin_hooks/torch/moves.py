@@ -17,7 +17,7 @@ class Source(Protocol):
 
 
 class Key(NamedTuple):
-    """What tells events apart: who handles it, the identity of the module or optimizer, whether
+    """The identity of an event: who handles it, the identity of the module or optimizer, whether
     gradients are recorded, and the module's mode of training."""
 
     source: Source
@@ -60,7 +60,7 @@ class Move:
 
 @dataclass
 class Skipped:
-    """What went by while steps were followed.
+    """The events that were only counted while steps were followed.
 
     steps: how many steps of training, each as one before.
     events: how many events of them there were, by source and subject.

@@ -123,8 +123,8 @@ def spread_name(output: Name) -> Name:
 
 
 def is_as_a_class(path: str) -> bool:
-    """Whether what goes into a part, and comes out of it, would be named as that of a whole model,
-    which has the name of its class: ``W`` in a cell."""
+    """Return whether what goes into a part, and comes out of it, would be named as that of a whole
+    model, which has the name of its class: ``W`` in a cell."""
     return path[:1].isupper() and path.isalnum()
 
 
@@ -172,7 +172,7 @@ def loss_names(module: Any) -> Iterable[Name]:
 
 
 def kind_of(module: Any) -> str | None:
-    """Which activation a module is: by its type, or of others' modules by their name."""
+    """Return which activation a module is: by its type, or of others' modules by their name."""
     for each in type(module).__mro__:
         if kind := _KINDS.get(each):
             return kind
@@ -207,12 +207,12 @@ def wrappers(model: Any) -> list[Any]:
 
 
 def is_compiled(model: Any) -> bool:
-    """Whether ``torch.compile`` made it, or something that it wraps."""
+    """Return whether ``torch.compile`` made it, or something that it wraps."""
     return any(map(is_compiled_itself, wrappers(model)))
 
 
 def wraps(parent: Any, name: str) -> bool:
-    """Whether a module that takes another as its child ``name`` is a wrapper."""
+    """Return whether a module that takes another as its child ``name`` is a wrapper."""
     return name == COMPILED_CHILD or (name == "module" and isinstance(parent, _PARALLEL))
 
 

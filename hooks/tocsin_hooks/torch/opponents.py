@@ -25,7 +25,7 @@ class Opponents:
 
     def __init__(self) -> None:
         self.has_passed = False
-        """Whether there was a forward or backward pass since the last update."""
+        """True if there was a forward or backward pass since the last update."""
         self._before = WeakSet[Any]()  # optimizers that updated after one pass
         self._now = WeakSet[Any]()  # and after the next
         self._turns = 0
@@ -51,13 +51,14 @@ class Opponents:
                     self._linked.add(optimizer)
 
     def is_linked(self, optimizer: Any) -> bool:
-        """Whether this one, which updates another model now, gets gradients of the watched one."""
+        """Return whether this one, which updates another model now, gets gradients of the watched
+        one."""
         found = islice(parameters_of(optimizer), _SAMPLED)
         self._of_others[optimizer] = [LeftGradient(e) for e in found if e.grad is not None]
         return optimizer in self._linked
 
     def updated(self, optimizer: Any) -> bool:
-        """Whether by this update it becomes known that there are opponents."""
+        """Return whether by this update it becomes known that there are opponents."""
         known = self.are_known
         before = self._gradients.get(optimizer, [])
         self.has_passed = self.has_passed or any(
@@ -76,8 +77,8 @@ class Opponents:
 
 
 def _is_new(gradient: Any, left: list[LeftGradient]) -> bool:
-    """Whether something was computed into it since. Waits for the device: it may have been set
-    to zero."""
+    """Return whether something was computed into it since. Waits for the device: it may have been
+    set to zero."""
     same = any(each.is_same(gradient) for each in left)
     return not same and not gradient.is_sparse and bool(gradient.any())
 

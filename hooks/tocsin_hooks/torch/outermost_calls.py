@@ -97,7 +97,7 @@ class OutermostCalls:
         ]
 
     def _is_aside(self) -> bool:
-        """Whether a call is none of the training's: as of a teacher, without gradients."""
+        """Return whether a call is none of the training's: as of a teacher, without gradients."""
         model = self._model()
         return model is None or not (torch.is_grad_enabled() or evaluates(model))
 
@@ -112,8 +112,8 @@ def parts_of(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def evaluates(model: Any) -> bool:
-    """Whether calls of parts belong to an evaluation: no gradients are computed, and of all that is
-    trained nothing is in training mode. A script may set the parts and not the model."""
+    """Return whether calls of parts belong to an evaluation: no gradients are computed, and of all
+    that is trained nothing is in training mode. A script may set the parts and not the model."""
     if torch.is_grad_enabled():
         return False
     trained = (p for _, p in parts_of(model) if any(each.requires_grad for each in p.parameters()))

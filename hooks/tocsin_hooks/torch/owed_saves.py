@@ -22,7 +22,7 @@ class OwedSaves:
         self._tries = 0  # in vain, since the last update
         self._since = 0  # steps without an update since the last one that had one
         self._gaps = (0, 0)  # so many came before each of the last two that had one
-        self._updated = False  # in the step in hand
+        self._updated = False  # in the current step
 
     @property
     def is_due(self) -> bool:
@@ -40,7 +40,7 @@ class OwedSaves:
         return left_out
 
     def updated(self) -> None:
-        """An optimizer has updated the model in the step in hand."""
+        """An optimizer has updated the model in the current step."""
         self._updated = True
 
     def ends(self, *, saved: bool, with_loss: bool) -> None:

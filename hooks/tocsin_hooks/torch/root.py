@@ -37,8 +37,8 @@ class ModelHooks:
             self._watch(each)
 
     def find_compiled(self) -> bool:
-        """Whether ``torch.compile`` made another module of the model, even before it was given to
-        us. That is watched, too.
+        """Return whether ``torch.compile`` made another module of the model, even before it was
+        given to us. That is watched, too.
         """
         if not self._searched:
             self._searched = True
@@ -105,7 +105,7 @@ class ModuleHook:
 
 
 def owners(model: Any) -> list[Any]:
-    """Who watches a model already."""
+    """Return the hooks that watch a model already."""
     hooks = pre_hooks(model)
     known = (hook.owner for hook in hooks if isinstance(hook, ModuleHook))
     return [owner for owner in known if owner is not None]

@@ -1,4 +1,4 @@
-"""Which forward passes of a model make up one step of training."""
+"""Training steps: the forward passes that belong together."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StepDetector:
 
     @property
     def again(self) -> bool:
-        """Whether an optimizer has had the loss computed before, to find where to go."""
+        """Return whether an optimizer has had the loss computed before, to find where to go."""
         return self._evaluations > 1
 
     def updating(self) -> None:
@@ -133,7 +133,7 @@ class Turns:
         return tuple(self._counts.values()) if len(self._counts) > 1 else ()
 
     def skipped(self, optimizer: Any, updates: int) -> None:
-        """That optimizer has updated the model so many times more."""
+        """Count further updates of the model by that optimizer."""
         if optimizer in self._numbers:
             self._counts[self._numbers[optimizer]] += updates
 

@@ -1,4 +1,4 @@
-"""What optimizers train, found among the objects of the process."""
+"""The model that optimizers train, found among the objects of the process."""
 
 from __future__ import annotations
 

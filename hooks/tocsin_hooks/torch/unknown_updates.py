@@ -36,8 +36,8 @@ class UnknownUpdates:
         if self._elsewhere == _ENOUGH:
             self._elsewhere += 1
             _log.warning(
-                "no optimizer has updated the %s so far: the parameters of %s are not its own. "
-                "Make the optimizer after the model, its copies and its new layers",
+                "no optimizer has updated the %s so far: the %s holds other parameters. Create the "
+                "optimizer after the model, its copies and its new layers",
                 class_name(root),
                 type(optimizer).__name__,
             )

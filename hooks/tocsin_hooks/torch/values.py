@@ -25,7 +25,8 @@ def tensors_in(value: object, most: int) -> list[tuple[str, Any]]:
 
 
 def tensors_of_distributions(value: object) -> list[Any]:
-    """What the distributions are given by that a model returns, as a policy does of its actions."""
+    """Return the parameters of the distributions that a model returns, as a policy does for its
+    actions."""
     if isinstance(value, torch.distributions.Distribution):
         return [
             each
@@ -38,7 +39,7 @@ def tensors_of_distributions(value: object) -> list[Any]:
 
 
 def share_memory(one: Any, other: Any) -> bool:
-    """Whether two tensors are views of the same numbers."""
+    """Return whether two tensors are views of the same numbers."""
     return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 

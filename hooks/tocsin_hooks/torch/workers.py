@@ -1,4 +1,4 @@
-"""Which of how many processes this one is."""
+"""The rank of this process, and the number of processes."""
 
 from __future__ import annotations
 

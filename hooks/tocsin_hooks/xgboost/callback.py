@@ -180,7 +180,7 @@ def _hook(out: Any, model: Any, options: dict[str, Any]) -> Hook:
 
 
 def _agreed(stop: bool) -> bool:
-    """Whether any rank is to stop: all have to leave the loop in the same round."""
+    """Return whether any rank is to stop: all have to leave the loop in the same round."""
     if collective.get_world_size() == 1:
         return stop
     return bool(collective.allreduce(np.array([stop], np.int32), collective.Op.MAX)[0])

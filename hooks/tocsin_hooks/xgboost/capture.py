@@ -46,7 +46,7 @@ class Rounds:
 
     Parameters
     ----------
-    hook: has a step in hand that is saved, whenever ``capture`` is called.
+    hook: has a current step that is saved, whenever ``capture`` is called.
     train: DMatrix for SHAP values; None: they are of ``validation``.
     validation: DMatrix for predictions and labels; None: they are of ``train``.
     given: what else is known of the training.

@@ -17,7 +17,7 @@ from tocsin_hooks.xgboost.rows import some_rows
 
 
 def save_columns(hook: Hook, given: Given) -> None:
-    """Save the quartiles of each column of each data set in the step in hand."""
+    """Save the quartiles of each column of each data set in the current step."""
     if len(given.sets) < 2:
         return
     for at, (name, data) in enumerate(given.sets.items()):

@@ -20,8 +20,8 @@ _ERRORS = re.compile(r"error(?![a-z])")  # shares, which fall in steps
 
 
 def falls_to_the_end(evaluations: Mapping[str, Mapping[str, Sequence[Any]]], given: Given) -> bool:
-    """Whether each loss of the data held out falls as fast in the last fifth of all rounds as in
-    the first one, and little of it is gone. Of a continued training that is not known.
+    """Return whether each loss of the data held out falls as fast in the last fifth of all rounds
+    as in the first one, and little of it is gone. Of a continued training that is not known.
 
     What boosting has left to learn shrinks by a share in each round. Where the fall has not
     slowed down, most of it is still to be learned. A loss that is mostly noise slows down sooner.

@@ -69,7 +69,7 @@ def find_given() -> Given:
 
 
 def save_contracts(hook: Hook) -> None:
-    """Save in the step in hand what is wrong with the arguments of ``train``: only called by a
+    """Save in the current step what is wrong with the arguments of ``train``: only called by a
     callback of that training."""
     with Guard(hook.trouble, "the data and the parameters are not looked at"):
         given = _arguments()
@@ -87,7 +87,7 @@ def save_contracts(hook: Hook) -> None:
 
 
 def _are_same(data: Any, trained: Any) -> bool:
-    """Whether two data sets are one, or have the same rows: estimators make a copy, too."""
+    """Return whether two data sets are one, or have the same rows: estimators make a copy, too."""
     if data is trained:
         return True
     if any(getattr(data, size)() != getattr(trained, size)() for size in _SIZES):
@@ -98,7 +98,7 @@ def _are_same(data: Any, trained: Any) -> bool:
 
 
 def save_contract(hook: Hook, contract: str) -> None:
-    """Save in the step in hand that a contract is broken."""
+    """Save in the current step that a contract is broken."""
     name = contract_name(contract, script_line())
     plan = hook.plan(name.name, name.collections, role=name.role)
     if plan is not None:
@@ -114,7 +114,8 @@ def _arguments() -> Mapping[str, Any]:
 
 
 def _are_unused(given: Mapping[str, Any]) -> bool:
-    """Whether there are parameters of the estimators, and not the arguments that they stand for."""
+    """Return whether there are parameters of the estimators, and not the arguments that they stand
+    for."""
     usual = inspect.signature(xgb.train).parameters
     return any(
         parameter in (given.get("params") or {}) and given.get(name) == usual[name].default
@@ -123,7 +124,8 @@ def _are_unused(given: Mapping[str, Any]) -> bool:
 
 
 def _hardly_move(given: Mapping[str, Any]) -> bool:
-    """Whether all rounds together go but a small part of the way, as each goes ``eta`` of it."""
+    """Return whether all rounds together go but a small part of the way, as each goes ``eta`` of
+    it."""
     parameters = dict(given.get("params") or {})
     eta = parameters.get("eta", parameters.get("learning_rate"))
     rounds, callbacks = given.get("num_boost_round", 0), given.get("callbacks") or ()
@@ -134,13 +136,15 @@ def _hardly_move(given: Mapping[str, Any]) -> bool:
 
 
 def _is_alone() -> bool:
-    """Whether this process has all rows: of several each has a part, perhaps by their order."""
+    """Return whether this process has all rows: of several each has a part, perhaps by their
+    order."""
     return bool(collective.get_world_size() == 1)
 
 
 def _have_one_split(given: Mapping[str, Any]) -> bool:
-    """Whether both sides of a split must hold so many rows that no tree has a second one, though a
-    depth of three or more is asked for. Of squared errors a row weighs 1, or its own weight."""
+    """Return whether both sides of a split must hold so many rows that no tree has a second one,
+    though a depth of three or more is asked for. Of squared errors a row weighs 1, or its own
+    weight."""
     parameters = dict(given.get("params") or {})
     objective = parameters.get("objective") or "reg:squarederror"
     least = float(parameters.get("min_child_weight") or 0)
@@ -155,7 +159,8 @@ def _have_one_split(given: Mapping[str, Any]) -> bool:
 
 
 def _are_beyond(given: Mapping[str, Any]) -> bool:
-    """Whether all labels of an evaluated data set are larger than all of training, or smaller."""
+    """Return whether all labels of an evaluated data set are larger than all of training, or
+    smaller."""
     objective = str(dict(given.get("params") or {}).get("objective") or "")
     if "dtrain" not in given or objective.startswith(("rank:", "survival:")):
         return False

@@ -21,13 +21,13 @@ def configuration(booster: Any) -> dict[str, Any]:
 
 
 def has_trees(learner: Mapping[str, Any]) -> bool:
-    """Whether it is a model of trees (gbtree, dart), not a linear one."""
+    """Return whether it is a model of trees (gbtree, dart), not a linear one."""
     return bool(learner["gradient_booster"]["name"] != "gblinear")
 
 
 def has_scores(learner: Mapping[str, Any]) -> bool:
-    """Whether predictions are in another unit than labels: ranks, hazards, or logarithms of odds.
-    The labels of survival are times, with a sign or bounds."""
+    """Return whether predictions are in another unit than labels: ranks, hazards, or logarithms of
+    odds. The labels of survival are times, with a sign or bounds."""
     name = str(learner["objective"]["name"])
     return name == "binary:logitraw" or name.startswith(("rank:", "survival:"))
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
-    """Answers CloudFormation in any case: without an answer it would wait for an hour."""
+    """Answer CloudFormation in any case: without an answer it would wait for an hour."""
     properties = event["ResourceProperties"]
     bucket = properties["Bucket"]
     try:
@@ -54,7 +54,7 @@ def check_place(s3: Any, bucket: str, account: str, region: str) -> None:
 
 
 def switch_on(s3: Any, bucket: str, account: str) -> None:
-    """Adds EventBridge to the bucket's notifications, if it is not there yet.
+    """Add EventBridge to the bucket's notifications, if it is not there yet.
 
     The API replaces the whole configuration, so the existing one is sent back with it. Destinations
     are not validated: a broken one of somebody else must not fail the deployment.

@@ -84,7 +84,7 @@ def _opening(request: Request, now: datetime) -> str:
 
 
 def _after(alert: StatusChange, now: datetime) -> str:
-    """How long ago it fired; the text of the event may hold any time, or none."""
+    """Return how long ago it fired; the text of the event may hold any time, or none."""
     try:
         fired = datetime.fromisoformat(alert.evaluated_at or "")
     except ValueError:
@@ -117,7 +117,7 @@ def _fired(request: Request, lookups: Lookups) -> Iterator[str]:
         yield clean(known.meaning, 300)
         yield clean(alert.status_details)
         yield columns(_facts(alert, lookups))
-        yield f"What to look at: {clean(known.advice)}" if known.advice else ""
+        yield f"What to do: {clean(known.advice)}" if known.advice else ""
     yield _list("Also fired", alerts[_IN_FULL:], _SHOWN - _IN_FULL)
     yield _list("Explained by these", explained)
 

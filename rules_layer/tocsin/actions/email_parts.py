@@ -46,12 +46,12 @@ def see_more(run: str, lookups: Lookups) -> str:
     if report.page:
         lines += [
             "",
-            "The report, a minute after this message at the latest. Everybody with this link can",
-            f"open it, for at most {LINK_HOURS} hours:",
+            "The report, ready within a minute of this message. Anyone with this link can open it",
+            f"for up to {LINK_HOURS} hours:",
             f"  {report.page}",
         ]
     if report.console:
-        lines += ["In the console, for who may sign in:", f"  {report.console}"]
+        lines += ["In the AWS console (sign-in required):", f"  {report.console}"]
     return "\n".join(line for line in lines if line != "  ")
 
 
@@ -61,7 +61,7 @@ def machine_at_that_time(run: str, lookups: Lookups) -> str:
     if found is None:
         return ""
     if not found:
-        return "The machine at that time: no rule about it fires."
+        return "The machine at that time: no machine rule fires."
     lines = [f"  {_finding(each)}" for each in found[:_MOST_FINDINGS]]
     more = len(found) - _MOST_FINDINGS
     return "\n".join(
@@ -77,7 +77,7 @@ def _finding(alert: StatusChange) -> str:
 
 
 def how_to_silence(request: Request) -> str:
-    """How to silence the first rule, and all rules of the job if there are others."""
+    """Return how to silence the first rule, and all rules of the job if there are others."""
     job = _pattern(request.job)
     rule = _pattern(request.alert.rule_configuration_name)
     one = f"  tocsin silence add --job {job} --rule {rule} --for 2h --reason '…'"

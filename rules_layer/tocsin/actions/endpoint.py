@@ -15,7 +15,7 @@ from tocsin.words import ascii_only
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to post, in which format; ``routing_key`` is PagerDuty's."""
+    """A URL to post to, with its format; ``routing_key`` is PagerDuty's."""
 
     url: str
     secret: str = ""

@@ -17,7 +17,7 @@ _DETAIL = 1000  # characters: it is stored once for each rule
 
 
 def metric(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Puts the first number of each alert's evidence into ``TrainingScalar``, or the metric named.
+    """Put the first number of each alert's evidence into ``TrainingScalar``, or the metric named.
 
     Rules put the most important number first. CloudWatch takes no NaN and no infinity: those are
     counted under the name + ``NonFinite``. Refused if no number could be published.

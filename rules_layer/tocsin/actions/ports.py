@@ -59,18 +59,18 @@ class TopicMessage:
 
 @dataclass(frozen=True)
 class Links:
-    """Where people find more; empty where there is nothing."""
+    """Links to more information; empty where there is none."""
 
     dashboard: str = ""
 
 
 LINK_HOURS = 12
-"""How long a link to a report opens at most; the session of the role that signed it may end
+"""The longest validity of a link to a report; the session of the role that signed it may end
 before."""
 
 
 class ReportLinks(msgspec.Struct, frozen=True, rename="pascal"):
-    """Where a run's report opens; empty where there is none.
+    """Links to a run's report; empty where there is none.
 
     page: opens without signing in, for some hours.
     console: for who may sign in to the account.
@@ -100,10 +100,11 @@ class Lookups:
     they cannot be read."""
     now: Callable[[], datetime]
     broadcast: Mapping[str, int] = field(default_factory=dict)
-    """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
+    """The number of recipients that the deployment itself subscribes, by action: ``{"email": 2,
+    "sms": 1}``.
     """
     reaches: Callable[[str], bool] = lambda kind: True
-    """Whether anybody gets what is published to the topic as ``email`` or ``sms``."""
+    """True if anybody gets what is published to the topic as ``email`` or ``sms``."""
     links: Links = Links()
     report: Callable[[str], ReportLinks] = lambda run: ReportLinks()
     """Links to a run's (URL) report, which may not be written yet."""

@@ -1,4 +1,4 @@
-"""Who may be notified: only recipients that the deployment allows."""
+"""Recipients that may be notified: only those that the deployment allows."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tocsin.events import RunSummary, StatusChange
 
 
 class ActionOutcome(StrEnum):
-    """How an action ended."""
+    """The outcome of an action."""
 
     DONE = "done"
     ALREADY_STOPPED = "already_stopped"
@@ -23,7 +23,7 @@ class ActionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """How an action ended.
+    """The outcome of an action.
 
     detail: one line for people that says what that means.
     retry_at: when a refused stop is decided again: the stop guard holds it back, or the job does
@@ -88,7 +88,7 @@ class Request:
 
     @property
     def dry_run(self) -> bool:
-        """Whether all that it reports is a dry run."""
+        """Return whether all that it reports is a dry run."""
         alerts = (*self.firing, *self.resolved, *self.withdrawn)
         reported = (self.summary,) if self.summary else alerts
         return bool(reported) and all(each.dry_run for each in reported)

@@ -18,7 +18,7 @@ _ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
 def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Stops the job if it is this run's.
+    """Stop the job if it is this run's.
 
     A job that SageMaker does not know gets ``STOP.json`` in its run. One that it knows must lead
     to the run by its configuration or by its tag, for the name alone is only a folder's name.

@@ -11,7 +11,7 @@ from tocsin.words import clean
 
 
 def email(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Publishes to the topic; subscriptions filter on the attribute ``action``, as written."""
+    """Publish to the topic; subscriptions filter on the attribute ``action``, as written."""
     if refused := _refusal(request, lookups, effects):
         return refused
     summary = request.summary
@@ -27,7 +27,7 @@ def email(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
 
 def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Publishes one short line, if the month's number of SMS is not used up.
+    """Publish one short line, if the month's number of SMS is not used up.
 
     To the topic for all subscribers, or straight to the number that the action names.
     """

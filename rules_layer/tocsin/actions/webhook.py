@@ -76,7 +76,7 @@ msgspec.json.Decoder(WebhookEvent)
 
 
 def webhook(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Posts the event to the endpoint that the argument names."""
+    """Post the event to the endpoint that the argument names."""
     name = clean(request.argument or "", 80)
     if not name:
         return Result(

@@ -107,7 +107,7 @@ class Task(msgspec.Struct, frozen=True):
 
     @property
     def due_at(self) -> float:
-        """When an invocation may work on it."""
+        """Return when an invocation may work on it."""
         return max(self.claimed_until, self.retry_at)
 
     @property
@@ -182,7 +182,7 @@ class AlertGroup(msgspec.Struct, frozen=True):
 
     @property
     def due_at(self) -> float | None:
-        """When to look again: to decide, or for a task that nobody works on any more."""
+        """Return when to look again: to decide, or for a task that nobody works on any more."""
         return min(self._due_times(self.tasks), default=None)
 
     @property
@@ -216,8 +216,8 @@ def encode_group(group: AlertGroup) -> bytes:
 
 
 def decode_group(data: bytes) -> AlertGroup:
-    """Reads groups of earlier versions as well. Raises ValueError if the data is not a group, or
-    one of a later version.
+    """Read groups of earlier versions as well. Raises ValueError if the data is not a group, or one
+    of a later version.
     """
     inflate = zlib.decompressobj()
     try:

@@ -12,7 +12,7 @@ from tocsin.rules import find_rule
 
 
 def inhibit(batch: Batch, view: View) -> Batch:
-    """Holds rules that another firing rule inhibits by its configuration, or explains.
+    """Hold rules that another firing rule inhibits by its configuration, or explains.
 
     What a rule explains is held only if the same action notifies of both, and if it is no more
     severe: else nobody would be notified, or not of how bad it is.

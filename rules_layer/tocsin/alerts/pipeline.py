@@ -193,7 +193,7 @@ def _task(batch: Batch, reason: Send, view: View) -> Task:
 
 
 def _wake_times(batch: Batch, view: View) -> Iterator[float]:
-    """When to look at the action again, if not at the end of its task."""
+    """Yield when to look at the action again, if not at the end of its task."""
     yield from (each.until for each in batch.held if each.until is not None)
     sent, interval = batch.sent(view), repeat_interval(view)
     if wait in stages(batch.action) and batch.firing and sent is not None and interval is not None:
@@ -226,7 +226,7 @@ def _with_summary_tasks(
 
 
 def _summary_due(group: AlertGroup) -> float | None:
-    """When the summary of the run may be sent; None if it was, or there is none."""
+    """Return when the summary of the run may be sent; None if it was, or there is none."""
     summary = group.summary
     if summary is None or group.summary_sent == summary.dedup_id:
         return None

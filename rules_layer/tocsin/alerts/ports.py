@@ -40,7 +40,8 @@ class Known:
     sequence: int = 0
 
     def has(self, event: StatusChange | RunSummary) -> bool:
-        """Whether the event can be one of the run's: anybody might have put it on the bus."""
+        """Return whether the event can be one of the run's: anybody might have put it on the
+        bus."""
         if isinstance(event, RunSummary):
             return event.sequence <= self.sequence
         if not 0 < event.sequence <= self.sequence:
@@ -58,8 +59,8 @@ class GroupStore(Protocol):
     def load(self, run: str) -> StoredGroup: ...
 
     def save(self, group: AlertGroup, version: int | None) -> int:
-        """Commits on ``version`` and returns the new one; ``due_at`` is when patrol is due.
-        Raises CommitConflict.
+        """Commit on ``version`` and return the new one; ``due_at`` is when patrol is due. Raises
+        CommitConflict.
         """
 
 
@@ -83,10 +84,10 @@ class Timer(Protocol):
 
 class Turns(Protocol):
     def take(self, owner: str, until: float) -> bool:
-        """Whether ``owner`` may deliver, until then (seconds since the epoch) at most."""
+        """Return whether ``owner`` may deliver, until then (seconds since the epoch) at most."""
 
     def give_back(self, owner: str) -> None:
-        """Lets another one deliver."""
+        """Let another one deliver."""
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class GroupUnitOfWork:
         return self.stored.group
 
     def commit(self, change: Callable[[AlertGroup], AlertGroup]) -> None:
-        """Commits a change of the group, on top of what others have committed meanwhile."""
+        """Commit a change of the group, on top of what others have committed meanwhile."""
         for _ in range(_TRIES):
             before = self.group
             group = change(before)
@@ -134,7 +134,7 @@ class GroupUnitOfWork:
         raise TryAgain(f"{self.group.run}: other invocations committed {_TRIES} times; try later")
 
     def receive(self, message: Incoming) -> None:
-        """Commits what the message and the checkpoint say, and the tasks that follow from it."""
+        """Commit what the message and the checkpoint say, and the tasks that follow from it."""
         now = self.ports.now()
 
         def change(group: AlertGroup) -> AlertGroup:
@@ -163,7 +163,7 @@ class GroupUnitOfWork:
         self.commit(change)
 
     def hand_on(self, before: AlertGroup) -> None:
-        """Hands on what is left, and sends a message for all that was not handed on ``before``, or
+        """Hand on what is left, and send a message for all that was not handed on ``before``, or
         that waited for a stop.
         """
         now = self.ports.now()
@@ -176,7 +176,7 @@ class GroupUnitOfWork:
             self.ports.timer.deliver(self.group.run)
 
     def set_timer(self, before: float | None) -> None:
-        """Sends a message for the time to look again, unless one is on its way: ``before`` is the
+        """Send a message for the time to look again, unless one is on its way: ``before`` is the
         time that was known before this invocation.
         """
         due_at, now = self.group.timer_at, self.ports.now()
@@ -190,8 +190,8 @@ class GroupUnitOfWork:
         return next(mine, None)
 
     def do(self, task: Task) -> None:
-        """Takes the action, records its outcome, publishes it, removes the task, and decides the
-        same action again, for what had to wait.
+        """Take the action, record its outcome, publish it, remove the task, and decide the same
+        action again, for what had to wait.
         """
         if task.outcome is None:
             task = drop_stale_rules(task, self.group)
@@ -236,7 +236,7 @@ class GroupUnitOfWork:
         self.ports.put_events([*action_events(task, self.group, result)])
 
     def _fail(self, task: Task, result: Result, spending: Spending | None = None) -> None:
-        """Leaves the task for later; publishes the first failure."""
+        """Leave the task for later; publish the first failure."""
         self.report.failed += 1
         self.report.log.append(f"{task.id} of {self.group.run}: {result.detail}")
         if result.outcome is ActionOutcome.FAILED and not task.detail:
@@ -263,7 +263,7 @@ class GroupUnitOfWork:
                 self.report.log.append(f"nobody looks after {task.id} at once: {error}")
 
     def _report(self, before: AlertGroup, after: AlertGroup) -> None:
-        """Counts the decisions, and lists them for the log."""
+        """Count the decisions, and list them for the log."""
         old = set(map(id, before.log))
         for entry in after.log:
             if id(entry) in old or entry.outcome is not None:

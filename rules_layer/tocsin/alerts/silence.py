@@ -14,7 +14,7 @@ _LOOK_AGAIN = 900.0
 
 
 def silence(batch: Batch, view: View) -> Batch:
-    """Holds the rules that a silence of the deployment or of the watch file covers."""
+    """Hold the rules that a silence of the deployment or of the watch file covers."""
     held = []
     for rule, each in {**batch.firing, **batch.resolved}.items():
         if covering := max(silences_of(each.alert, view), key=_until, default=None):

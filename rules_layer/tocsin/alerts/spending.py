@@ -1,4 +1,4 @@
-"""What one run may use of the things that all runs share: SMS, e-mails, posts, metrics."""
+"""Limits of one run on shared resources: SMS, e-mails, posts, metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUMMARY = "summary "
 """The kind of spending that messages at the run's end are."""
 
 Spent = Mapping[str, int]
-"""How many of each kind, such as ``email 2026-11-22``; each metric has a key of its own."""
+"""The number of each kind, such as ``email 2026-11-22``; each metric has a key of its own."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class Spending:
                 self.caps.metrics
             ):
                 raise CapReached(
-                    f"this run has {self.caps.metrics} metrics, as many as one may (metricRunCap)"
+                    f"this run has {self.caps.metrics} metrics, the most that a run may have "
+                    "(metricRunCap)"
                 )
             if why := effects.reserve("metric", run, 1):
                 raise CapReached(why)
@@ -117,7 +118,7 @@ class Spending:
         return replace(effects, reserve=reserve, publish=publish, post=post, put_metric=put_metric)
 
     def added_to(self, spent: Spent) -> Spent:
-        """What the run has spent with this; days and months that are over are forgotten."""
+        """Return what the run has spent including this; past days and months are dropped."""
         present = ("metric ", *map(self._period, ("sms", "email", "webhook")))
         kept = {
             key: count
@@ -127,7 +128,7 @@ class Spending:
         return {**kept, **{key: kept.get(key, 0) + count for key, count in self.added.items()}}
 
     def give_back(self, run: str, effects: Effects) -> None:
-        """Gives back the SMS that were counted and not sent; those of a month that is over are
+        """Give back the SMS that were counted and not sent; those of a month that is over are
         forgotten.
         """
         if count := self.reserved.get(self._key("sms"), 0):

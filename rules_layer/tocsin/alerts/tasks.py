@@ -121,7 +121,7 @@ def retry_later(
 
 
 def is_given_up(task: Task) -> bool:
-    """Whether it has failed so often that it is not tried again."""
+    """Return whether it has failed so often that it is not tried again."""
     return task.tries >= MOST_TRIES
 
 

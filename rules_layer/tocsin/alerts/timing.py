@@ -14,7 +14,7 @@ from tocsin.model import Severity
 
 
 def dedup(batch: Batch, view: View) -> Batch:
-    """Decides whether there is anything new to send, as Alertmanager's notification log does.
+    """Decide whether there is anything new to send, as Alertmanager's notification log does.
 
     Rules that are held back but were sent before count neither as firing nor as resolved.
     """
@@ -79,8 +79,8 @@ def once(batch: Batch, view: View) -> Batch:
 
 
 def wait(batch: Batch, view: View) -> Batch:
-    """Holds the whole message until ``group_wait`` after its first news, unless one is critical;
-    and until ``group_interval`` after the last message.
+    """Hold the whole message until ``group_wait`` after its first news, unless one is critical; and
+    until ``group_interval`` after the last message.
     """
     if batch.reason in (None, Send.REPEAT):
         return batch

@@ -56,7 +56,7 @@ def real_client(service: str) -> Any:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether AWS will refuse the same call until somebody grants a permission, or a key."""
+    """Return whether AWS will refuse the same call until somebody grants a permission, or a key."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = error_code(error)

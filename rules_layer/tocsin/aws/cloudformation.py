@@ -1,4 +1,4 @@
-"""What a deployed stack says of itself."""
+"""Outputs and version of a deployed stack."""
 
 from __future__ import annotations
 

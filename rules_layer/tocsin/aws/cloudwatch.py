@@ -33,13 +33,13 @@ class MetricSink:
     namespace: str = METRIC_NAMESPACE
 
     def put(self, name: str, value: float, dimensions: Mapping[str, str]) -> None:
-        """Adds one value; raises if CloudWatch refuses it."""
+        """Add one value; raise if CloudWatch refuses it."""
         labels = [{"Name": key, "Value": label} for key, label in dimensions.items()]
         self._put([{"MetricName": name, "Value": value, "Dimensions": labels}])
 
     def put_all(self, data: Sequence[Datum]) -> None:
-        """Adds all but those that CloudWatch refuses: it refuses a request for one bad datum,
-        which would be as bad the next time, and hold up all that comes after it.
+        """Add all but those that CloudWatch refuses: it refuses a request for one bad datum, which
+        would be as bad the next time, and hold up all that comes after it.
         """
         for start in range(0, len(data), _MOST_DATA):
             self._put_acceptable(data[start : start + _MOST_DATA])

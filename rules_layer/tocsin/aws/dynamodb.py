@@ -71,7 +71,7 @@ class Table:
     def save(
         self, key: str, body: bytes, version: int | None, more: Mapping[str, Any] | None = None
     ) -> int:
-        """Commits on ``version`` and returns the new one. Raises CommitConflict."""
+        """Commit on ``version`` and return the new one. Raises CommitConflict."""
         from tocsin.alerts import CommitConflict  # here: patrol, which only reads, does without
 
         new = (version or 0) + 1

@@ -63,7 +63,7 @@ class Bus:
         self.put(*events)
 
     def _put(self, events: Iterable[Sent]) -> list[tuple[Sent, str]]:
-        """Sends all, and returns those that are refused for their content, with the reason."""
+        """Send all, and return those that are refused for their content, with the reason."""
         refused: list[tuple[Sent, str]] = []
         failures: list[str] = []
         for request in _requests((event, self._entry(event)) for event in events):

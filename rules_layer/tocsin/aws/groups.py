@@ -45,8 +45,8 @@ def _body(group: AlertGroup) -> bytes:
 
 
 def _ever_smaller(group: AlertGroup) -> Iterator[AlertGroup]:
-    """Leaves out first what says least: the oldest of the log, then the longest texts of rules,
-    then metrics, of which a run can name thousands; at last all that is to be done but the stop.
+    """Leave out first what says least: the oldest of the log, then the longest texts of rules, then
+    metrics, of which a run can name thousands; at last all that is to be done but the stop.
     """
     yield group
     while group.log:

@@ -34,7 +34,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a URL leads. Messages tell of the host only: the path may be a secret."""
+    """The target of a URL. Messages name the host only: the path may be a secret."""
 
     url: str
     host: str
@@ -48,7 +48,7 @@ class Destination:
 
 
 def destination(url: str, base: str = "") -> Destination:
-    """Reads a URL, which may be relative to ``base``. Rejected if nothing is sent to such a one."""
+    """Read a URL, which may be relative to ``base``. Rejected if nothing is sent to such a one."""
     try:
         url = urljoin(base, url)
         parts = urlsplit(url)
@@ -66,9 +66,9 @@ def destination(url: str, base: str = "") -> Destination:
 
 
 def is_public(address: str) -> bool:
-    """Whether packets to ``address`` leave for the internet: no private, local, shared, reserved
-    or multicast address, and no IPv6 one that only wraps such an IPv4 one. ValueError if it is
-    not an address.
+    """Return whether packets to ``address`` leave for the internet: no private, local, shared,
+    reserved or multicast address, and no IPv6 one that only wraps such an IPv4 one. ValueError if
+    it is not an address.
     """
     found = ip_address(address)
     if isinstance(found, IPv6Address):
@@ -118,7 +118,9 @@ class Https:
             if answer.status not in (307, 308) or not answer.location:
                 return _judge(to.host, answer)
             to = destination(answer.location, to.url)
-        raise Rejected(f"{to.host} is one redirect too many: {_MOST_REDIRECTS} are followed")
+        raise Rejected(
+            f"{to.host} redirects too often: at most {_MOST_REDIRECTS} redirects are followed"
+        )
 
     def _answer(
         self, to: Destination, body: bytes, headers: Mapping[str, str], ends: float
@@ -145,7 +147,9 @@ class Https:
         addresses = self.resolve(to.host, to.port, _left(ends))
         for address in addresses:
             if not self.allowed(address):
-                raise Rejected(f"{to.host} leads to {address}, which is not on the public internet")
+                raise Rejected(
+                    f"{to.host} resolves to {address}, which is not on the public internet"
+                )
         context = self.context()
         error: OSError = OSError("it has no address")
         for position, address in enumerate(addresses):
@@ -168,7 +172,7 @@ class _Answer:
 
 
 def _judge(host: str, answer: _Answer) -> None:
-    """Returns if the answer says that the event has arrived."""
+    """Return if the answer says that the event has arrived."""
     status = answer.status
     if 200 <= status < 300:
         return
@@ -181,7 +185,8 @@ def _judge(host: str, answer: _Answer) -> None:
 
 
 def _words(response: HTTPResponse) -> str:
-    """What the answer says of a refusal, as far as it comes; a success need not say anything."""
+    """Return the reason in the answer for a refusal, as far as it arrives; a success may be
+    empty."""
     if response.status < 400:
         return ""
     try:
@@ -194,7 +199,7 @@ def _left(ends: float) -> float:
     """The seconds that are left. TimeoutError if there are none."""
     left = ends - time.monotonic()
     if left <= 0:
-        raise TimeoutError("the time for it is up")
+        raise TimeoutError("it took too long")
     return left
 
 

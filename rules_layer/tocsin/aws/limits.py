@@ -26,7 +26,7 @@ _REQUESTS_KEY = "stop-guard-files"
 _KEPT = 400 * 24 * 3600  # seconds; longer than any period
 
 Stop = tuple[float, str]
-"""When a run was stopped (seconds since the epoch), and whose stop it is."""
+"""The time of a stop (seconds since the epoch), and its owner."""
 
 Stops = Mapping[str, Stop]
 """By run."""
@@ -77,7 +77,7 @@ class StopGuard:
 
 
 def free_at(stops: Iterable[Stop], owner: str, limit: StopLimit, ceiling: StopLimit) -> float:
-    """When one more run of the owner may be stopped (seconds since the epoch)."""
+    """Return when one more run of the owner may be stopped (seconds since the epoch)."""
     times = list(stops)
     mine = [at for at, other in times if other == owner]
     return max(_free(mine, limit), _free([at for at, _ in times], ceiling))
@@ -94,9 +94,9 @@ def _short(name: str) -> str:
 
 def _refusal(limit: StopLimit, ceiling: StopLimit, free: float) -> str:
     return (
-        f"the stop guard holds this back until {timestamp(free)[:16]}Z: as many jobs were stopped "
-        f"as may be, {_per(limit)} of one owner (stopGuard) or {_per(ceiling)} in all "
-        "(stopCeiling); see what is wrong with the rule, silence it, or stop the job yourself"
+        f"the stop guard delays this stop until {timestamp(free)[:16]}Z: its limit is reached, "
+        f"{_per(limit)} per owner (stopGuard) or {_per(ceiling)} in total (stopCeiling); check the "
+        "rule, silence it, or stop the job yourself"
     )
 
 
@@ -171,7 +171,7 @@ class Shares:
         return None
 
     def give_back(self, kind: str, run: str, count: int = 1) -> None:
-        """Counts so many less, which were counted in this period and not used."""
+        """Count so many less, which were counted in this period and not used."""
         for key, _, _ in self._levels(kind, run):
             self._subtract(key, count)
 
@@ -215,7 +215,7 @@ class Shares:
         self._update(key, "ADD sent :less", values, "sent >= :count")
 
     def _add_name(self, key: str, cap: int, name: str) -> bool | None:
-        """Whether the name is new; None if there is no room for it."""
+        """Return whether the name is new; None if there is no room for it."""
         if cap < 1:
             return None
         values = {":one": {"SS": [name]}, ":name": {"S": name}, ":cap": number(cap)}

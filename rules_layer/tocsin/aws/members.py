@@ -74,7 +74,7 @@ class AllAccounts:
         return self._of_arn(arn).tags(arn)
 
     def stop(self, arn: str) -> None:
-        """Stops the job. Raises NotRunning."""
+        """Stop the job. Raises NotRunning."""
         self._of_arn(arn).stop(arn)
 
     def _of_run(self, run: str) -> Iterator[SageMakerJobs]:

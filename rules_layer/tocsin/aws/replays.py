@@ -1,4 +1,4 @@
-"""Where the state bucket keeps a replay of many runs, and the result of each."""
+"""Keys in the state bucket of a replay of many runs, and of each result."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ class S3Reports:
     bucket: str
 
     def state(self, run: str) -> tuple[str, str | None]:
-        """Which state of the run its page shows, and the page's version; None if there is none."""
+        """Return the state of the run that its page shows, and the page's version; None without a
+        page."""
         try:
             found = self.client.head_object(Bucket=self.bucket, Key=report_key(run))
         except ClientError as error:
@@ -38,7 +39,7 @@ class S3Reports:
         return found["Metadata"].get("state", ""), found["ETag"]
 
     def save(self, run: str, page: Page, state: str, version: str | None) -> bool:
-        """Writes the page over ``version``, then its data. False if that was replaced since."""
+        """Write the page over ``version``, then its data. False if that was replaced since."""
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
         try:
             self.client.put_object(
@@ -84,7 +85,7 @@ def make_report(
     actions: Callable[[str], Sequence[Alert]],
     now: Callable[[], float],
 ) -> bool:
-    """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
+    """Write the run's report, unless there is one of its present state. Returns whether it wrote.
 
     A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
     taken for the run until now.
@@ -104,7 +105,7 @@ def make_report(
 
 
 def has_report(checkpoint: Checkpoint) -> bool:
-    """Whether a run has reached a point at which its report is written."""
+    """Return whether a run has reached a point at which its report is written."""
     fired = (RuleStatus.ISSUES_FOUND is each.status for each in checkpoint.rules.values())
     ever = (each.fired_at is not None for each in checkpoint.rules.values())
     return checkpoint.ended is not None or any(fired) or any(ever)

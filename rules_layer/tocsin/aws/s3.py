@@ -1,4 +1,4 @@
-"""What the state bucket keeps of runs: checkpoints, committed with If-Match, and traces."""
+"""Checkpoints of runs in the state bucket, committed with If-Match, and their traces."""
 
 from __future__ import annotations
 

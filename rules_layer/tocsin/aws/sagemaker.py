@@ -60,7 +60,7 @@ class SageMakerJobs:
             raise
 
     def to_stop(self, name: str, run: str = "") -> JobToStop | None:
-        """What must be known of a job to stop it. None only if SageMaker has no such job."""
+        """Return what is needed to stop a job. None only if SageMaker has no such job."""
         from tocsin.actions import JobToStop  # here: only act stops a job
 
         job = self._described(name, _is_missing)

@@ -1,4 +1,4 @@
-"""What the stack and its functions agree on: environment variables, and names in shared places.
+"""Names that the stack and its functions share: environment variables, keys, prefixes.
 
 `infra` writes the environments from these classes and the functions read them at cold start.
 """

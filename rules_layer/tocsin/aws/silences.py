@@ -43,13 +43,13 @@ class DynamoSilences:
         def edit(body: bytes | None) -> tuple[bytes, Silence]:
             kept = [each for each in _decode(body) if each.until.timestamp() > oldest]
             if len(kept) >= _MOST:
-                raise ValueError(f"there are {_MOST} silences: some have to expire first")
+                raise ValueError(f"there are {_MOST} silences, the maximum: expire some first")
             return _encode([*kept, added]), added
 
         return self.table.change(_KEY, edit)
 
     def expire(self, id_: str, now: float) -> Silence:
-        """Ends it at ``now``; one that has ended stays as it is. KeyError if there is none."""
+        """End it at ``now``; one that has ended stays as it is. KeyError if there is none."""
         end = datetime.fromtimestamp(now, UTC)
 
         def edit(body: bytes | None) -> tuple[bytes, Silence]:
@@ -64,7 +64,7 @@ class DynamoSilences:
 def _encode(silences: list[Silence]) -> bytes:
     body = zlib.compress(msgspec.json.encode(silences))
     if len(body) > _MOST_BYTES:
-        raise ValueError("there are too many silences: some have to expire first")
+        raise ValueError("there are too many silences: expire some first")
     return body
 
 

@@ -36,7 +36,7 @@ class Topic:
     reserve: Callable[[str], str | None] = lambda run: None
 
     def publish(self, message: TopicMessage) -> None:
-        """Publishes to the topic, or to the one phone that the message is for.
+        """Publish to the topic, or to the one phone that the message is for.
 
         A phone needs no subscription: a new one's filter takes up to 15 minutes to work, and
         messages until then would be lost.
@@ -93,8 +93,8 @@ class Topic:
         return None
 
     def reaches(self, kind: str) -> bool:
-        """Whether anybody gets what is published as ``email`` or ``sms``: people who confirmed, or
-        a program. Yes, if that cannot be read.
+        """Return whether anybody gets what is published as ``email`` or ``sms``: people who
+        confirmed, or a program. Yes, if that cannot be read.
         """
         others = {*_PEOPLE} - {kind, f"{kind}-json"}
         try:
@@ -139,7 +139,8 @@ class Topic:
             yield from page["Subscriptions"]
 
     def _passes(self, subscription: str, action: str) -> bool:
-        """Whether the filter policy lets ``action`` through, as far as it is about actions."""
+        """Return whether the filter policy lets ``action`` through, as far as it is about
+        actions."""
         answer = self.client.get_subscription_attributes(SubscriptionArn=subscription)
         policy = json.loads(answer["Attributes"].get("FilterPolicy") or "{}")
         return action in policy.get("action", [action])

@@ -44,7 +44,7 @@ class Queue:
             )
 
     def back_off(self, record: Mapping[str, Any]) -> None:
-        """Keeps a message that is about to fail away, longer after each try.
+        """Keep a message that is about to fail away, longer after each try.
 
         ``record`` is the message as Lambda hands it out.
         """
@@ -74,7 +74,7 @@ class Received:
         return {record["messageId"]: record["body"] for record in records}
 
     def hand_on(self, ids: Collection[str]) -> set[str]:
-        """Sends these messages again as new ones, never tried; returns the ids not taken."""
+        """Send these messages again as new ones, never tried; return the ids not taken."""
         entries = [
             {"Id": str(at), "MessageBody": record["body"]}
             for at, record in enumerate(self.records)
@@ -87,7 +87,7 @@ class Received:
         return {self.records[int(failed["Id"])]["messageId"] for failed in answer.get("Failed", ())}
 
     def answer(self, failures: Failures) -> dict[str, Any]:
-        """Keeps messages that failed away for a while, and names them to Lambda.
+        """Keep messages that failed away for a while, and name them to Lambda.
 
         Raises if every message failed, so that Lambda counts an error.
         """

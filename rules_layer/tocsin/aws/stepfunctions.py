@@ -25,8 +25,8 @@ class MapMachine:
         )
 
     def wait(self, name: str, on_ended: Callable[[int], None]) -> str:
-        """Waits until an execution has ended; its status. ``on_ended`` gets the number of its
-        items that have ended.
+        """Wait until an execution has ended; its status. ``on_ended`` gets the number of its items
+        that have ended.
         """
         execution = f"{self.arn.replace(':stateMachine:', ':execution:')}:{name}"
         pause = _FIRST_PAUSE

@@ -25,7 +25,7 @@ def converted(file: str) -> Document:
 
 
 def print_watch(document: Document, console: Console) -> None:
-    """Prints the watch file as YAML."""
+    """Print the watch file as YAML."""
     import yaml
 
     text = yaml.safe_dump(document["watch"], sort_keys=False, allow_unicode=True)

@@ -59,7 +59,7 @@ def table() -> Table:
 
 
 def print_facts(values: Mapping[str, str], console: Console) -> None:
-    """Prints labels and values, a line each. A path stays on one line, so that it can be copied."""
+    """Print labels and values, a line each. A path stays on one line, so that it can be copied."""
     width = max(map(len, values), default=0) + 2
     for label, value in values.items():
         line = Text.assemble((f"{label:{width}}", "dim"), styled(value))

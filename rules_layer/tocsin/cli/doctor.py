@@ -39,7 +39,7 @@ class MissingOutput(Exception):
 
 @dataclass(frozen=True)
 class Checkup:
-    """What the checks need of the deployment."""
+    """The parts of the deployment that the checks need."""
 
     stack: str
     outputs: Mapping[str, str]
@@ -83,7 +83,9 @@ def _checked(name: str, check: Callable[[Checkup], Finding], checkup: Checkup) -
     try:
         return check(checkup)
     except MissingOutput as missing:
-        text = f"the stack has no output {missing}: it is older than this terminal; deploy again"
+        text = (
+            f"the stack has no output {missing}: it is older than this command line; deploy again"
+        )
         return Finding(name, False, text)
     except AWS_ERRORS as error:
         return Finding(name, None, f"not known: {reason(error)}")
@@ -92,7 +94,7 @@ def _checked(name: str, check: Callable[[Checkup], Finding], checkup: Checkup) -
 def _version(checkup: Checkup) -> Finding:
     deployed, own = checkup.outputs.get("TocsinVersion"), version("tocsin")
     if deployed == own:
-        return Finding("version", True, f"{own}, as this terminal")
+        return Finding("version", True, f"{own}, same as this command line")
     older = deployed is None or _numbers(deployed) < _numbers(own)
     text = f"the stack is of version {deployed or 'before 0.1'}, this terminal of {own}: "
     if older:
@@ -119,7 +121,7 @@ def _bucket(checkup: Checkup) -> Finding:
 
 
 def _key(checkup: Checkup) -> Finding:
-    """Whether ``evaluate`` may decrypt what the bucket's own key has encrypted."""
+    """Return whether ``evaluate`` may decrypt what the bucket's own key has encrypted."""
     bucket = checkup.output("CaptureBucketName")
     answer = checkup.client("s3").get_bucket_encryption(Bucket=bucket)
     rule = answer["ServerSideEncryptionConfiguration"]["Rules"][0]

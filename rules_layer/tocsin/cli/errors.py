@@ -74,7 +74,7 @@ def _reason(error: Exception) -> str:
         return str(error)
     frame = extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}, line {frame.lineno}"
-    return f"{type(error).__name__}: {error} (in {place}; this is a bug of Tocsin, please report)"
+    return f"{type(error).__name__}: {error} (in {place}; a bug in Tocsin: please report it)"
 
 
 def _expected() -> tuple[type[Exception], ...]:

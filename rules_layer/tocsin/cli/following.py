@@ -18,7 +18,8 @@ _WATCH_BYTES = 1 << 20
 
 @contextmanager
 def notifying(run: str, texts: Sequence[str]) -> Iterator[list[Publisher]]:
-    """What posts to the endpoints of ``--notify``; at the end of the block it posts what waits."""
+    """Yield what posts to the endpoints of ``--notify``; at the end of the block it posts what
+    waits."""
     if not texts:
         yield []
         return
@@ -41,12 +42,12 @@ def following_of(
     now: Callable[[], float] = time.time,
     notifiers: Sequence[Publisher] = (),
 ) -> Following:
-    """Follows a run: notes what rules find, and stops the training where a rule does."""
+    """Follow a run: note what rules find, and stop the training where a rule does."""
     findings = Findings(storage, now, note)
     following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
     if actions := _not_taken(watch or _own(storage)):
         instead = "" if notifiers else "; --notify slack=URL sends messages"
-        note(f"not taken here: {', '.join(actions)}; of the actions only stop is{instead}")
+        note(f"actions not taken without a deployment: {', '.join(actions)}; stop works{instead}")
     if not following.has_begun:
         note(f"waiting for the first step in {storage.url}")
     return following

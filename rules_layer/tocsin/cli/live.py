@@ -35,7 +35,7 @@ class Quit(Exception):
 
 
 def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None = None) -> int:
-    """Shows the run until it ends, or q or Ctrl-C. Returns the exit code.
+    """Show the run until it ends, or q or Ctrl-C. Returns the exit code.
 
     as_json: a line of JSON for each event instead, as EventBridge has it.
     until_idle: seconds without a new step after which a run also ends, as a history does not.
@@ -55,7 +55,7 @@ def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None 
 
 
 def watch_runs(look: Look, pause: float) -> int:
-    """Shows all runs until q or Ctrl-C. Without a terminal there is a line when one changes."""
+    """Show all runs until q or Ctrl-C. Without a terminal there is a line when one changes."""
     console = Console(highlight=False, emoji=False, markup=False)
     try:
         if not can_draw(console):
@@ -83,7 +83,7 @@ def _runs_in_lines(look: Look, pause: float) -> None:
 
 
 def can_draw(console: Console) -> bool:
-    """Whether stdout is a terminal that moves its cursor and has blocks."""
+    """Return whether stdout is a terminal that moves its cursor and has blocks."""
     blocks = "utf" in (sys.stdout.encoding or "").lower()
     return console.is_terminal and not console.is_dumb_terminal and blocks
 

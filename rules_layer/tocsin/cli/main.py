@@ -26,7 +26,7 @@ from tocsin.cli.errors import CommandGroup
 app = typer.Typer(
     cls=CommandGroup,
     name="tocsin",
-    help="Watches training jobs from outside: rules over the tensors that they write.",
+    help="Watch machine-learning training jobs: evaluate rules over the tensors that they write.",
     epilog="Example: tocsin check s3://bucket/jobs/j1/debug-output",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

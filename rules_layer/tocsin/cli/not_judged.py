@@ -27,7 +27,7 @@ def no_loss(document: Document) -> str:
 
 
 def nothing_judged(document: Document) -> bool:
-    """Whether no rule has judged a step of the run."""
+    """Return whether no rule has judged a step of the run."""
     without = names_not_judged(document)
     return all(
         rule["RuleConfigurationName"] in without
@@ -63,7 +63,7 @@ def errors(document: Document) -> str:
 
 
 def fails(rule: Document, fail_on: Severity) -> bool:
-    """Whether the rule fired and is at least as severe."""
+    """Return whether the rule fired and is at least as severe."""
     severities = list(Severity)
     severity = Severity(rule["Severity"] or Severity.WARNING)
     fired: bool = rule["RuleEvaluationStatus"] == "IssuesFound"

@@ -21,7 +21,7 @@ Loss = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="A scalar of a history that is a loss; may be given many times. Default: by name.",
+        help="A scalar that is a loss, in a history of another tool. Repeatable. Default: by name.",
     ),
 ]
 
@@ -46,9 +46,7 @@ OneTraining = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
-Every = Annotated[
-    bool, typer.Option("--all", help="Show the rules without a finding, too, a line each.")
-]
+Every = Annotated[bool, typer.Option("--all", help="Also list rules without a finding.")]
 
 WatchFile = Annotated[
     str | None, typer.Option("--watch", metavar="FILE", help="A watch file: YAML or JSON.")
@@ -58,12 +56,13 @@ RuleOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[:KEY=VALUE,…]",
-        help="A rule with its parameters and engine options; may be given many times.",
+        help="A rule with its parameters and engine options. Repeatable.",
     ),
 ]
 
 ProfileOption = Annotated[
-    Profile | None, typer.Option(help="The rules' defaults; overrides the watch file.")
+    Profile | None,
+    typer.Option(help="The profile of rules and defaults; overrides the watch file."),
 ]
 
 RuleFiles = Annotated[
@@ -71,7 +70,7 @@ RuleFiles = Annotated[
     typer.Option(
         "--rules",
         metavar="PATH",
-        help="A file of rules, or a folder of such files; may be given many times.",
+        help="A file or folder of custom rules. Repeatable.",
     ),
 ]
 
@@ -79,14 +78,14 @@ NotifyOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FORMAT=URL",
-        help="Post what fires and what resolves: slack=URL, teams=URL, cloudevents=URL, json=URL "
-        "or pagerduty=KEY; may be given many times.",
+        help="Post firing and resolved rules: slack=URL, teams=URL, cloudevents=URL, json=URL or "
+        "pagerduty=KEY. Repeatable.",
     ),
 ]
 
 Stack = Annotated[
     str | None,
-    typer.Option("--stack", metavar="NAME", help="The stack whose resources are used."),
+    typer.Option("--stack", metavar="NAME", help="The CloudFormation stack to use."),
 ]
 
 Stage = Annotated[

@@ -38,7 +38,7 @@ _ASCII = str.maketrans(
 
 
 def answer(document: Document, show: Callable[[Document, Console], None], *, as_json: bool) -> None:
-    """Writes the document to stdout: as JSON, or as ``show`` prints it for people."""
+    """Write the document to stdout: as JSON, or as ``show`` prints it for people."""
     if as_json:
         text = json.dumps(_jsonable(document), indent=2, allow_nan=False) + "\n"
     else:
@@ -55,24 +55,24 @@ def answer(document: Document, show: Callable[[Document, Console], None], *, as_
 
 
 def lines_to_stdout(lines: Iterable[str]) -> None:
-    """Writes lines at once, as part of an answer that comes bit by bit."""
+    """Write lines at once, as part of an answer that comes bit by bit."""
     for line in lines:
         sys.stdout.write(_as_stdout_has_it(f"{one_line(line)}\n"))
     sys.stdout.flush()
 
 
 def silence_stdout() -> None:
-    """Sends what is left to write nowhere, so that the interpreter's end does not fail."""
+    """Send what is left to write nowhere, so that the interpreter's end does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str) -> None:
-    """Writes one line to stderr."""
+    """Write one line to stderr."""
     sys.stderr.write(f"tocsin: {one_line(text)}\n")
 
 
 def notes(lines: Iterable[str]) -> None:
-    """Writes a line each, at most ``MOST_NOTES`` of them."""
+    """Write a line each, at most ``MOST_NOTES`` of them."""
     every = list(lines)
     for line in every[:MOST_NOTES]:
         note(line)
@@ -82,7 +82,7 @@ def notes(lines: Iterable[str]) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Advance]:
-    """Shows a bar on stderr while the block runs, if stderr is a terminal; then removes it."""
+    """Show a bar on stderr while the block runs, if stderr is a terminal; then remove it."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -43,7 +43,7 @@ def with_before(replayed: Document, run: str, deployment: Deployment) -> Documen
 
 
 def print_replay(document: Document, console: Console) -> None:
-    """Prints the verdicts, then what is different from before."""
+    """Print the verdicts, then what is different from before."""
     print_verdicts(document, console)
     console.print()
     if not document["before"]:

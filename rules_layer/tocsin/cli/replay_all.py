@@ -29,7 +29,7 @@ _READERS = 16
 
 
 def start_replay(prefix: str, deployment: Deployment, watch: Watch | None) -> str:
-    """Starts a replay of all runs below ``s3://bucket/prefix``. Returns its name.
+    """Start a replay of all runs below ``s3://bucket/prefix``. Returns its name.
 
     Raises CommandError if the prefix is not one of the deployment, or has no runs.
     """
@@ -53,7 +53,7 @@ def start_replay(prefix: str, deployment: Deployment, watch: Watch | None) -> st
 
 
 def collected(prefix: str, name: str, deployment: Deployment, base: str | None) -> Document:
-    """Waits for a replay, and writes its tables. Raises CommandError if there is no such replay."""
+    """Wait for a replay, and write its tables. Raises CommandError if there is no such replay."""
     machine = MapMachine(real_client("stepfunctions"), deployment.find(REPLAYS))
     stored = StoredReplay(real_client("s3"), deployment.find(BUCKET), name)
     runs = stored.runs()

@@ -52,7 +52,7 @@ def rows_of(result: Document) -> Iterator[Row]:
 
 
 def write_tables(rows: Sequence[Row], base: Path) -> list[Path]:
-    """Writes ``base`` with .csv, and with .parquet where pyarrow is installed."""
+    """Write ``base`` with .csv, and with .parquet where pyarrow is installed."""
     written = [base.with_name(f"{base.name}.csv")]
     with written[0].open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)

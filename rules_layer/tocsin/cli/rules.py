@@ -23,7 +23,7 @@ _ITEM = re.compile(r"^\* ", re.MULTILINE)
 
 
 def load_rules(files: Sequence[str | Path] = ()) -> None:
-    """Loads the rules of installed packages and of ``files``, each a file or a folder.
+    """Load the rules of installed packages and of ``files``, each a file or a folder.
 
     Raises CommandError if an installed package fails, BadRule if a file fails.
     """
@@ -37,7 +37,7 @@ def load_rules(files: Sequence[str | Path] = ()) -> None:
 
 
 def load_custom_rules(watch: Watch, file: str | Path) -> None:
-    """Loads the ``custom_rules`` of a watch file; their path is relative to the file.
+    """Load the ``custom_rules`` of a watch file; their path is relative to the file.
 
     Raises BadRule.
     """
@@ -82,7 +82,7 @@ def rule_document(name: str, files: Sequence[str | Path] = ()) -> Document:
 
 
 def print_rules(document: Document, console: Console) -> None:
-    """Prints rules, a line each."""
+    """Print rules, a line each."""
     if not document["rules"]:
         console.print("no rule has these words: try fewer, or `tocsin rules` for all rules")
         return
@@ -96,7 +96,7 @@ def print_rules(document: Document, console: Console) -> None:
 
 
 def print_rule(document: Document, console: Console) -> None:
-    """Prints one rule: its description, parameters, inputs, and what to do when it fires."""
+    """Print one rule: its description, parameters, inputs, and what to do when it fires."""
     console.print(styled(document["name"], "bold"))
     for paragraph in document["description"].split("\n\n"):
         console.print(Padding(_paragraph(paragraph), (0, 0, 1, 0)))

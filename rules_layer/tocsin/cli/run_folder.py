@@ -24,7 +24,7 @@ class RunFolder:
     runs: dict[str, RunWatch] = field(default_factory=dict)
 
     def look(self, advance: Advance = lambda done, total: None) -> Mapping[str, RunView]:
-        """What is new in each run is evaluated. A run that was deleted is no longer there."""
+        """Evaluate what is new in each run, and drop deleted runs."""
         paths = {path.relative_to(self.folder).as_posix(): path for path in runs_in(self.folder)}
         for name in self.runs.keys() - paths:
             del self.runs[name]

@@ -28,7 +28,7 @@ Look = Callable[[], Document]
 
 
 def folder_look(folder: Path) -> Look:
-    """Judges the runs in a local folder, look by look."""
+    """Judge the runs in a local folder, look by look."""
     runs = RunFolder(folder)
 
     def look() -> Document:
@@ -97,7 +97,7 @@ def runs_table(document: Document, height: int, now: datetime) -> Table:
 
 
 def print_runs(document: Document, console: Console) -> None:
-    """Prints three lines for each run."""
+    """Print three lines for each run."""
     if not document["runs"]:
         console.print("no run has been evaluated yet")
         return

@@ -82,7 +82,7 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
 
 
 def print_run(document: Document, console: Console, *, whole: bool, every: bool = False) -> None:
-    """Prints verdicts, silences and alerts: the last decisions, or the whole log of them."""
+    """Print verdicts, silences and alerts: the last decisions, or the whole log of them."""
     print_verdicts(document, console, every=every)
     if document["report"]:
         console.print()
@@ -104,7 +104,7 @@ def subscription_notes(deployment: Deployment) -> list[str]:
 
 
 def _report(checkpoint: Checkpoint, bucket: str) -> str | None:
-    """Where the run's report opens in the console; None if there is none yet."""
+    """Return the console link of the run's report; None if there is none yet."""
     if not has_report(checkpoint):
         return None
     region = real_client("s3").meta.region_name

@@ -23,7 +23,7 @@ _LOOKS = 30  # with a new step, over which the training's speed is measured
 
 @dataclass(frozen=True)
 class RunView:
-    """What one look found.
+    """The findings of one look.
 
     document: the JSON of ``tocsin check``.
     events: what the run published so far, the oldest first.

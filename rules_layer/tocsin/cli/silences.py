@@ -119,7 +119,7 @@ def silence_document(silence: Silence, now: datetime) -> Document:
 
 
 def print_silence(document: Document, console: Console) -> None:
-    """Prints one silence, and how to end it."""
+    """Print one silence, and how to end it."""
     state = "silent until" if document["active"] else "not silent any more, since"
     console.print(styled(f"{state} {readable(document['until'])} UTC: {_subject(document)}"))
     if document["active"]:
@@ -165,7 +165,7 @@ def silences_of_run(
 
 
 def print_silenced(silences: Iterable[Document], console: Console) -> None:
-    """Prints a line for each silence that covers a run."""
+    """Print a line for each silence that covers a run."""
     for silence in silences:
         line = Text("silenced by ", "yellow")
         line.append_text(styled(silence["author"] or "somebody"))

@@ -71,7 +71,8 @@ def trace_of(
 
 
 def _has_ended(storage: Storage) -> bool:
-    """Whether there is an end marker and no step was saved after it, as by a resumed training."""
+    """Return whether there is an end marker and no step was saved after it, as by a resumed
+    training."""
     end = read_end(storage)
     if end is None:
         return False

@@ -78,7 +78,7 @@ def tensors_document(
 
 
 def print_tensors(document: Document, console: Console) -> None:
-    """Prints the document as a table, one line per tensor."""
+    """Print the document as a table, one line per tensor."""
     table = Table(title=styled(document["run"]), title_justify="left")
     for heading in ("tensor", "steps", "workers", "dtype", "shape"):
         table.add_column(heading, overflow="fold")

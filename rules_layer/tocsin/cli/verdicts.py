@@ -35,7 +35,7 @@ def status_text(status: str | None, *, judged: bool = True) -> Text:
 
 
 def print_verdicts(document: Document, console: Console, *, every: bool = False) -> None:
-    """Prints the findings and a line about the other rules; these in full if ``every``.
+    """Print the findings and a line about the other rules; these in full if ``every``.
 
     A missing loss comes first.
     """
@@ -51,7 +51,7 @@ def print_verdicts(document: Document, console: Console, *, every: bool = False)
 def print_findings(
     document: Document, console: Console, *, every: bool = False, hint: bool = True
 ) -> None:
-    """Prints the part of ``print_verdicts`` that is about rules.
+    """Print the part of ``print_verdicts`` that is about rules.
 
     hint: whether to name the option that shows all.
     """

@@ -113,7 +113,7 @@ def _load_custom(watch: Watch, file: str) -> None:
 
 
 def _refuse(watch: Watch, where: str) -> None:
-    """Refuses all for one wrong rule. In Lambda the other rules are evaluated."""
+    """Refuse all for one wrong rule. In Lambda the other rules are evaluated."""
     _, refused = resolve(watch)
     if refused:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""

@@ -42,7 +42,7 @@ class Answer:
 
 
 class Pages(Protocol):
-    """What is served: by its path and its query."""
+    """The pages served, by path and query."""
 
     def get(self, path: str, query: Mapping[str, list[str]]) -> Answer | None: ...
 
@@ -130,7 +130,7 @@ class WebServer(ThreadingHTTPServer):
 
 
 def serve(server: WebServer, what: str, *, open_page: bool) -> int:
-    """Serves until Ctrl-C, and returns the exit code."""
+    """Serve until Ctrl-C, and return the exit code."""
     lines_to_stdout([f"{what}: {server.url} (Ctrl-C ends it, and the training goes on)"])
     if open_page:
         webbrowser.open(server.url)

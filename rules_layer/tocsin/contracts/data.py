@@ -88,14 +88,14 @@ DATA = (
         "constant_input",
         Severity.INFO,
         "all samples of a batch are the same: a constant input",
-        "the data is not filled in, or one sample is repeated",
+        "the batch buffer was never filled, or one sample is repeated",
         "inspect a batch as the model receives it",
     ),
     Contract(
         "tokens_identical",
         Severity.CRITICAL,
         "all samples of a batch have the same tokens but different labels",
-        "nothing can be learned: texts are truncated, or replaced by padding or unknown words",
+        "nothing can be learned: texts are truncated, or replaced by padding or unknown tokens",
         "decode a batch as the model receives it; check max_length and the vocabulary",
     ),
     Contract(
@@ -110,7 +110,7 @@ DATA = (
         Severity.WARNING,
         "the labels equal the inputs, and the model has learned to copy them",
         "the loss is near 0 and nothing is learned",
-        "shift the labels by one token, or mask what is to be predicted",
+        "shift the labels by one token, or mask the tokens to predict",
     ),
     Contract(
         "labels_equal_inputs",

@@ -24,7 +24,7 @@ MODES = (
         "dropout_in_evaluation",
         Severity.WARNING,
         "dropout is active in eval mode",
-        "evaluations and predictions are random, and worse than the model is",
+        "evaluations and predictions are random, and worse than they should be",
         "pass training=self.training to F.dropout, or use nn.Dropout; in attention, dropout_p=0",
     ),
     Contract(

@@ -115,8 +115,8 @@ UPDATES = (
     Contract(
         "scheduler_stepped_per_epoch",
         Severity.WARNING,
-        "a scheduler that counts updates is stepped far more rarely",
-        "training ends near the beginning of its schedule",
+        "a scheduler that counts updates is stepped far less often",
+        "training ends near the start of its schedule",
         'call its step() after each update; in Lightning set "interval": "step"',
     ),
     Contract(

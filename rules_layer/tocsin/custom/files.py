@@ -20,7 +20,7 @@ CUSTOM = "tocsin_custom_rules"
 
 
 def load_installed() -> None:
-    """Loads the rules of other distributions (entry points ``tocsin.rules``), and those of package
+    """Load the rules of other distributions (entry points ``tocsin.rules``), and those of package
     ``tocsin_custom_rules`` if there is one. Warns of a file in it that fails, and loads the others.
     """
     for entry in entry_points(group="tocsin.rules"):
@@ -35,7 +35,7 @@ def load_installed() -> None:
 
 
 def load_files(path: str | Path) -> None:
-    """Loads the rules of a file, or of each file in a folder, by running it.
+    """Load the rules of a file, or of each file in a folder, by running it.
 
     Rules register themselves (``@register``); those written for smdebug are found. A file whose
     name begins with ``_`` is a helper for the others (``from ._helpers import …``). Raises BadRule
@@ -52,7 +52,7 @@ def load_files(path: str | Path) -> None:
 
 
 def _load(file: Path) -> None:
-    """Runs a file, and registers the rules in smdebug's style that are in it. Raises BadRule."""
+    """Run a file, and register the rules in smdebug's style that are in it. Raises BadRule."""
     name = module_name(file, CUSTOM)
     try:
         with smdebug_names():
@@ -76,7 +76,7 @@ def _hint(error: BaseException | None) -> str:
 
 
 def _for_smdebug(module: ModuleType) -> Iterator[type[Rule]]:
-    """Yields the rules in smdebug's style that a module itself defines."""
+    """Yield the rules in smdebug's style that a module itself defines."""
     for name, value in list(vars(module).items()):
         own = isinstance(value, type) and value.__module__ == module.__name__
         if own and issubclass(value, Rule) and value.is_for_smdebug() and not name.startswith("_"):

@@ -1,4 +1,4 @@
-"""What a rule logs while it judges a step, to be shown with its verdict."""
+"""Log records of a rule while it judges a step, shown with its verdict."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Rule(NativeRule):
         """Name the tensors that are needed, as in ``self.req_tensors.add(name, steps=[step])``."""
 
     def invoke_at_step(self, step: int) -> Any:
-        """Whether the condition is met at a global step."""
+        """Return whether the condition is met at a global step."""
         raise NotImplementedError(f"{type(self).__name__} has no invoke_at_step")
 
     def invoke(self, step: int) -> None:
@@ -84,6 +84,6 @@ class Rule(NativeRule):
 
     @classmethod
     def is_for_smdebug(cls) -> bool:
-        """Whether it is a whole rule in the style of smdebug."""
+        """Return whether it is a whole rule in the style of smdebug."""
         own = cls.invoke_at_step is not Rule.invoke_at_step or cls.invoke is not Rule.invoke
         return own and cls.evaluate is Rule.evaluate and not inspect.isabstract(cls)

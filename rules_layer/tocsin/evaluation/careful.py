@@ -25,12 +25,12 @@ from tocsin.watch import Watched
 
 
 def _no_note(rule: str) -> None:
-    """Records nothing: outside Lambda nobody takes over from a process that hangs."""
+    """Record nothing: outside Lambda nobody takes over from a process that hangs."""
 
 
 @dataclass(frozen=True)
 class Care:
-    """How custom rules are run.
+    """The way in which custom rules are run.
 
     is_needed: an invocation died at this run, or failed.
     suspect: the rule that was at work then, "" if none was.
@@ -51,7 +51,7 @@ def switch_off(checkpoint: Checkpoint, watched: Iterable[Watched], suspect: str)
         if rule.name == suspect and not record.disabled:
             partly = checkpoint.partly
             when = "as time passed" if partly is None else f"at step {partly.step}"
-            reason = f"switched off: {when} it did not return, or ended the process"
+            reason = f"switched off: {when} it hung or ended the process"
             return with_record(checkpoint, rule, disabled(record, reason), last_step(checkpoint))
     return checkpoint
 

@@ -115,7 +115,7 @@ class RuleRecord:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """How far a run is evaluated, each rule's record, and what is to be published.
+    """The progress of a run's evaluation: its frontier, each rule's record, and events to publish.
 
     frontier: the last step evaluated or given up, -1 at first.
     partly: the step that is being evaluated, if an invocation ended in the middle of it.
@@ -208,12 +208,13 @@ class Checkpoint:
 
     @property
     def is_restarted(self) -> bool:
-        """Whether a restart was found since the rules were last configured."""
+        """Return whether a restart was found since the rules were last configured."""
         return any(not record.fingerprint for record in self.rules.values())
 
     @property
     def quiet_since(self) -> float:
-        """When the last step was written; before the first, when the run was first looked at."""
+        """Return when the last step was written; before the first, when the run was first looked
+        at."""
         return self.last_time if self.seen_at is None else self.seen_at
 
     @property
@@ -252,12 +253,13 @@ class Checkpoint:
         return self.run_ids[min(self.run_ids)] if self.run_ids else None
 
     def has_judged(self, rule: str, step: int) -> bool:
-        """Whether a rule has judged a step after the frontier."""
+        """Return whether a rule has judged a step after the frontier."""
         return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
 
     @property
     def start(self) -> str | None:
-        """What tells the alerts of this start of the job from those of others."""
+        """Return the key that distinguishes alerts of this start of the job from those of
+        others."""
         return f"{self.run_id or ''}#{self.generation}" if self.generation else self.run_id
 
     def published(self) -> Checkpoint:
@@ -314,7 +316,7 @@ def smaller(checkpoint: Checkpoint) -> Checkpoint:
         state={},
         disabled=True,
         status=record.status if fired else RuleStatus.ERROR,
-        details="the rules of this run remember more than can be kept, and this one the most",
+        details="the rules of this run need more state than fits, and this one needs the most",
     )
     return replace(checkpoint, rules={**checkpoint.rules, name: stopped})
 

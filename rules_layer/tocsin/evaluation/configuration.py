@@ -63,7 +63,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class _Files:
-    """What the run's own files say: its collections, its watch file, and what is wrong with it."""
+    """The run's own files: its collections, its watch file, and faults in them."""
 
     collections: Collections | None
     watch: Watch | None
@@ -105,7 +105,8 @@ def _files(work: UnitOfWork, again: bool) -> _Files:
 
 
 def known_workers(work: UnitOfWork) -> int | None:
-    """How many workers the run has, if this process has read its collections since they changed."""
+    """Return how many workers the run has, if this process has read its collections since they
+    changed."""
     number, files = work.ports.configurations.get(work.checkpoint.run, (-1, None))
     if files is None or number != work.checkpoint.configured:
         return None
@@ -177,7 +178,9 @@ def _own(storage: Storage, problems: list[Unusable]) -> Watch | None:
         problems.append((WATCH, str(error)))
         return None
     if watch.custom_rules is not None:
-        why = "only the watch file of a deployment brings rules, which this one may name"
+        why = (
+            "custom_rules work in the watch file of a deployment only; this one may name its rules"
+        )
         problems.append((f"custom_rules of {WATCH}", why))
     if grave := [fault for fault in faults if not fault.mild]:
         problems.append((WATCH, str(grave[0])))

@@ -162,7 +162,8 @@ def _look(
 
 
 def _due_at(lease: Lease, progress: Progress, now: float) -> float | None:
-    """When patrol looks: as it stands in the table, if that is early enough. To move it costs."""
+    """Return when patrol looks: as it stands in the table, if that is early enough. To move it
+    costs."""
     if lease.due_at is None or progress.due_at is None:
         return progress.due_at
     return lease.due_at if now < lease.due_at <= progress.due_at else progress.due_at
@@ -198,7 +199,10 @@ def _pause(
 
 def _give_up(lease: Lease, ports: EvaluationPorts, report: EvaluationReport) -> None:
     """Have a run pause whose looks do not finish: each of them takes time from other runs."""
-    why = f"{GIVE_UP_ATTEMPTS} looks in a row did not finish; there is one look a day from now on"
+    why = (
+        f"{GIVE_UP_ATTEMPTS} consecutive evaluations did not finish; from now on the run is "
+        "evaluated once a day"
+    )
     report.unwatched += 1
     report.log.append(f"{lease.run}: {why}")
     ports.coordination.abandon(

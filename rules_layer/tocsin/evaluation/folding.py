@@ -26,7 +26,7 @@ OnVerdict = Callable[[str, Step, Verdict, RuleStatus], None]
 
 
 def ignore(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
-    """Takes a verdict, and does nothing with it."""
+    """Take a verdict, and do nothing with it."""
 
 
 def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:

@@ -50,7 +50,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
 
 
 def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
-    """Whether the rule is evaluated at this step."""
+    """Return whether the rule is evaluated at this step."""
     return not record.disabled and _is_seen(rule.options, record, step)
 
 
@@ -80,7 +80,7 @@ def _line(error: BaseException, rule: Watched) -> str:
 def _not_json(value: object, where: str) -> str:
     """The first part of a state that JSON changes, and how; "" if that is tuples only."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{where} is {value}, which JSON has not"
+        return f"{where} is {value}, which JSON cannot hold"
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -127,7 +127,7 @@ def disabled(record: RuleRecord, reason: str) -> RuleRecord:
 
 
 def _is_seen(options: Options, record: RuleRecord, step: Step) -> bool:
-    """Whether the engine's options let the rule see this step."""
+    """Return whether the engine's options let the rule see this step."""
     if step.tick:
         return True
     if options.mode is not None and step.mode is not options.mode:

@@ -124,7 +124,7 @@ def count_late_files(work: UnitOfWork, deadline: float) -> bool:
 
 
 def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]) -> bool:
-    """Whether the marker ends what is there now, and not an earlier start of the job.
+    """Return whether the marker ends what is there now, and not an earlier start of the job.
 
     A marker that names one of the present starts does. Else the times decide; other workers may
     still be at their last files when one writes the marker.

@@ -25,7 +25,7 @@ from tocsin.tensors import job_name
 from tocsin.watch import Silence, Watch, Watched, policy
 
 MOST_SILENCES = 3  # of an event; the ones that last longest hold back as much as all
-_EDITED = "judged from the start again: its configuration was edited"
+_EDITED = "evaluated again from the start: its configuration was edited"
 
 
 def with_removal(checkpoint: Checkpoint, removed: RuleRecord, now: Step) -> Checkpoint:
@@ -39,7 +39,7 @@ def with_removal(checkpoint: Checkpoint, removed: RuleRecord, now: Step) -> Chec
         rule_evaluation_status=status,
         dedup_id=dedup_id(run, checkpoint.start, name, status, now.step),
         previous_status=removed.status,
-        status_details="removed from the configuration while it fired",
+        status_details="removed from the configuration while firing",
         step=now.step,
         mode=now.mode.name,
         mode_step=now.mode_step,

@@ -220,15 +220,15 @@ class JobDirectory(Protocol):
         """The job with that ARN; None where SageMaker has none."""
 
     def may_write(self, arn: str, run: str) -> bool:
-        """Whether the account of the job with that ARN may write the run (URL)."""
+        """Return whether the account of the job with that ARN may write the run (URL)."""
 
     def tagged_run(self, job: JobDescription) -> str:
         """The run that the job's tag names; "" without one."""
 
 
 def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:
-    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it,
-    and another account can name any path.
+    """Return whether the run is the job's, by its paths or its tag. Anybody can name a folder after
+    it, and another account can name any path.
     """
     if not jobs.may_write(job.arn, run):
         return False

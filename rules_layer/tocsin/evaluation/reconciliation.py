@@ -43,7 +43,7 @@ OVERTIME = 4.0  # seconds after the deadline in which what is being read may end
 
 @dataclass(frozen=True)
 class Limits:
-    """How far one look may go, and who hears of each step and verdict."""
+    """Limits of one look, and the callbacks for each step and verdict."""
 
     deadline: float
     attempts: int
@@ -65,7 +65,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a look ended.
+    """The position at which a look ended.
 
     due_at: when patrol should look again, None for never.
     wake_at: when to look again before that, where a hint for it is to be sent.
@@ -149,7 +149,7 @@ def reconcile(
 
 
 def _awaited(work: UnitOfWork, hint: Hint, end: End | None) -> int | None:
-    """How many workers a step waits for; None if it is not known, or does not matter now."""
+    """Return how many workers a step waits for; None if it is not known, or does not matter now."""
     is_only_files = bool(hint.keys) and all(map(parse_index_key, hint.keys))
     if work.is_first_look or end is not None or hint.tick is not None or not is_only_files:
         return None
@@ -158,7 +158,7 @@ def _awaited(work: UnitOfWork, hint: Hint, end: End | None) -> int | None:
 
 
 def _given_up(work: UnitOfWork) -> int:
-    """How many missing workers a step no longer waits for."""
+    """Return how many missing workers a step no longer waits for."""
     return work.checkpoint.missing if work.checkpoint.waits >= MOST_WAITS else 0
 
 
@@ -171,7 +171,7 @@ def _wait(work: UnitOfWork, until: float | None) -> Progress:
 
 
 def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
-    """Whether nothing is new, so that there is nothing to read and nothing to write."""
+    """Return whether nothing is new, so that there is nothing to read and nothing to write."""
     if work.is_first_look or new.ended != (work.checkpoint.ended == "marker"):
         return False
     ticks = hint.tick is not None and hint.tick > work.checkpoint.last_tick
@@ -179,7 +179,7 @@ def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
 
 
 def _is_new_start(work: UnitOfWork, new: NewFiles) -> bool:
-    """Whether a start of the job is seen for the first time."""
+    """Return whether a start of the job is seen for the first time."""
     starts, files = work.checkpoint.run_ids, (found.file for found in new.files)
     other = any(starts.get(file.worker) not in (None, file.run_id) for file in files)
     return other or work.checkpoint.is_restarted
@@ -280,7 +280,9 @@ def _fold(
         report.refused += len(loaded.unreadable)
         report.log += [f"{before.run}: unreadable: {what}" for what in loaded.unreadable]
     elif ready.files:
-        reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
+        reason = (
+            f"step {ready.step} was skipped: {SKIP_ATTEMPTS} attempts to evaluate it did not finish"
+        )
         left = [rule for rule in watched if not before.has_judged(rule.name, ready.step)]
         work.replace(skip(advance(before, ready), left, ready.without_tensors, reason))
     else:
@@ -291,7 +293,7 @@ def _fold(
 
 
 def _schedule_wake(work: UnitOfWork, wake_at: float | None) -> float | None:
-    """When a hint is to be sent for; None if an earlier one is on its way."""
+    """Return the time for which to send a hint; None if an earlier one is on its way."""
     pending = work.checkpoint.wake_at
     if wake_at is None or (pending is not None and work.ports.now() < pending <= wake_at):
         return None

@@ -94,7 +94,8 @@ def _wait_again(work: UnitOfWork, step: int, worker: str) -> None:
 
 
 def is_left_out(checkpoint: Checkpoint, file: IndexFile) -> bool:
-    """Whether a file is of a start that is superseded, or older than its worker's present one."""
+    """Return whether a file is of a start that is superseded, or older than its worker's present
+    one."""
     if file.meta is None:
         return False
     run_id, present = file.meta.run_id, checkpoint.run_ids.get(file.worker)
@@ -120,7 +121,8 @@ def _other_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFil
 
 
 def _is_written_again(checkpoint: Checkpoint, file: IndexFile, modified: float) -> bool:
-    """Whether a file without a run id is its worker's second of that step, and not only late."""
+    """Return whether a file without a run id is its worker's second of that step, and not only
+    late."""
     return (
         modified > checkpoint.last_time + GRACE_SECONDS
         and checkpoint.delivered.get(file.worker, -1) >= file.step

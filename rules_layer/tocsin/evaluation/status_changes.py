@@ -194,7 +194,7 @@ def finish(
             status, details = _final(record, ending), _details(record, rule)
             if checkpoint.seen_at is not None:  # no step yet
                 status = RuleStatus.NOT_APPLICABLE
-                details = "the run ended before a step of it could be evaluated"
+                details = "the run ended before any of its steps could be evaluated"
             after = replace(record, status=status, details=cut(details, 1024))
             checkpoint = with_record(checkpoint, rule, after, last)
     return with_summary(replace(checkpoint, ended=ending), ending, watch or Watch())
@@ -225,12 +225,14 @@ def _details(record: RuleRecord, rule: Watched) -> str:
     if why is None:
         return record.details
     if why is NotJudged.TOO_FEW_STEPS:
-        return record.details or "too few steps to judge by"
+        return record.details or "too few steps to judge"
     reads = {name: read.describe() for name, read in rule.reads.tensors.items()}
     if not reads:
-        return record.details or "never captured: what it asks the run for"
+        return record.details or "the run lacks what the rule reads"
     missing = [text for name, text in reads.items() if name in (record.missing or {})]
-    looked_for = ", ".join(missing or reads.values()) + " of several workers" * rule.reads.peers
+    looked_for = (
+        ", ".join(missing or reads.values()) + " of at least two workers" * rule.reads.peers
+    )
     if not record.details:
-        return f"never captured: {looked_for}"
-    return f"{record.details}; {'never captured:' if missing else 'it reads'} {looked_for}"
+        return f"not captured: {looked_for}"
+    return f"{record.details}; {'not captured:' if missing else 'it reads'} {looked_for}"

@@ -42,7 +42,7 @@ SCALARS: Mapping[Role | None, ScalarKind] = {
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a rule found at a step and measured against its limit; or the value of a scalar.
+    """The finding of a rule at a step with its measure and limit; or the value of a scalar.
 
     of: the rule's name in the configuration, or the scalar.
     found: UNDECIDED, HEALTHY, VIOLATION, or FIRING: a violation while the rule fires.
@@ -75,7 +75,7 @@ class Lane:
     limits: array[float] = field(default_factory=lambda: array("d"))
 
     def put(self, point: Point) -> None:
-        """Adds a point; a restarted job is evaluated again from its step on."""
+        """Add a point; a restarted job is evaluated again from its step on."""
         if self.steps and point.step <= self.steps[-1]:
             at = bisect_left(self.steps, point.step)
             del self.steps[at:], self.found[at:]
@@ -90,7 +90,7 @@ class Lane:
         self.below = self.below if point.limit is None else point.below
 
     def thin(self) -> None:
-        """Joins points of the same slice of steps, but not near the first firing nor the newest."""
+        """Join points of the same slice of steps, but not near the first firing nor the newest."""
         steps = np.array(self.steps)
         width = steps[-1] - steps[0] + 1
         first = np.diff((steps - steps[0]) * _BUCKETS // width, prepend=-1) > 0
@@ -133,7 +133,7 @@ class Trace:
         self.extend(point_of(rule, step, verdict, status))
 
     def extend(self, points: Iterable[Point]) -> None:
-        """Adds points; the same ones again change nothing."""
+        """Add points; the same ones again change nothing."""
         for point in points:
             if point.of not in self.lanes and self._is_full(point.of):
                 continue
@@ -143,7 +143,7 @@ class Trace:
                 lane.thin()
 
     def keep(self, rules: Collection[str]) -> None:
-        """Drops the lanes of other rules."""
+        """Drop the lanes of other rules."""
         self.lanes = {
             of: lane for of, lane in self.lanes.items() if not isinstance(of, str) or of in rules
         }

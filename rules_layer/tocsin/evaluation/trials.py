@@ -95,7 +95,7 @@ def same_files(storage: Storage, files: Iterable[IndexFile]) -> Iterator[IndexFi
 
 
 def _opener(url: str, open_run: Callable[[str], Storage]) -> Callable[[str], Trial]:
-    """Opens each other run once, by the name that a rule's configuration gives it."""
+    """Open each other run once, by the name that a rule's configuration gives it."""
     from tocsin.trial import glance
 
     return cache(lambda run: glance(open_run(beside(url, run))))

@@ -24,7 +24,7 @@ from tocsin.tensors import job_name
 _MOST_REFUSED = 100  # files remembered
 _MOST_POINTS = 1000  # of the trace, in a checkpoint
 
-BEGUN_AGAIN = "evaluated again from the run's start: what was remembered of it cannot be read"
+BEGUN_AGAIN = "evaluated again from the run's start: its checkpoint cannot be read"
 
 Unusable = tuple[str, str]
 """A part of a run's configuration that cannot be used: where it stands, and why."""
@@ -114,7 +114,7 @@ class UnitOfWork:
 
     @property
     def is_uncommitted(self) -> bool:
-        """Whether there is something to remember that is not remembered yet."""
+        """Return whether there is something to remember that is not remembered yet."""
         return self._checkpoint != self._committed
 
     def replace(self, checkpoint: Checkpoint) -> None:
@@ -148,7 +148,7 @@ class UnitOfWork:
             self.replace(self._checkpoint.published())
 
     def _keep_trace(self) -> None:
-        """Moves points from the checkpoint to the run's trace, when there are many.
+        """Move points from the checkpoint to the run's trace, when there are many.
 
         The next commit stores that they are there. After a crash before it they are added again,
         which changes nothing. A trace that cannot be written costs these points.

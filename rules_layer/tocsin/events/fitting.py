@@ -43,7 +43,7 @@ def fitted(event: E, most: int) -> E:
 
 
 def run_news(events: Sequence[RunEvent], most: int) -> Iterator[RunNews]:
-    """Collects the events of one run that need a decision of ``act``, in parts of ``most`` bytes.
+    """Collect the events of one run that need a decision of ``act``, in parts of ``most`` bytes.
 
     These are rules that fire or no longer do, and the end of the run.
     """

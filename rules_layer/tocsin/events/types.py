@@ -60,7 +60,7 @@ INTERVALS = (10.0, 24 * 3600.0)
 _WITHDRAWALS = frozenset(Withdrawal)
 
 Truncated: TypeAlias = bool | msgspec.UnsetType
-"""Whether an event is a short form of itself; only that has the field ``truncated``."""
+"""True if an event is a short form of itself; only that has the field ``truncated``."""
 
 
 class NotifyPolicy(msgspec.Struct, frozen=True, rename="pascal"):
@@ -159,7 +159,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
 
     @property
     def withdrawn(self) -> bool:
-        """Whether the rule no longer fires, and was not judged healthy."""
+        """Return whether the rule no longer fires, and was not judged healthy."""
         if self.firing:
             return False
         return self.rule_evaluation_status is RuleStatus.ERROR or self.reason in _WITHDRAWALS

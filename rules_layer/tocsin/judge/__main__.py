@@ -99,7 +99,7 @@ def _short(run: str) -> str:
 
 
 def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
-    """Looks until the hook says that all is written, or its process has ended."""
+    """Look until the hook says that all is written, or its process has ended."""
     storage = open_run(run)
     findings = Findings(storage, time.time, lines.say, lambda rule: lines.write(stop=rule))
     notifier = _notifier(storage, lines)
@@ -120,7 +120,8 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
 
 
 def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
-    """What the variable asks for: ``slack=URL``, or several with spaces between."""
+    """Return the endpoints that the variable names: ``slack=URL``, or several with spaces
+    between."""
     try:
         endpoints = [endpoint_of(text) for text in os.environ.get(_NOTIFY, "").split()]
     except ValueError as error:
@@ -130,7 +131,7 @@ def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
 
 
 def _wait_for_news(storage: Storage, started: float, parent: _Parent) -> None:
-    """Waits for the first save: what was there before is an earlier training's."""
+    """Wait for the first save: what was there before is an earlier training's."""
     since = started - (_S3_CLOCK if storage.url.startswith("s3://") else _FILE_CLOCK)
     while not (parent.is_gone() or any(each.modified >= since for each in storage.list(INDEX))):
         if parent.over.wait(PAUSE):

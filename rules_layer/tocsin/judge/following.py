@@ -65,12 +65,12 @@ class Following:
         return next(iter(self.storage.list(INDEX)), None) is not None
 
     def until_end(self, wait: Callable[[float], object] = time.sleep) -> None:
-        """Looks again and again until the run has ended. A run may begin later."""
+        """Look again and again until the run has ended. A run may begin later."""
         while not self.look():
             wait(PAUSE)
 
     def look(self, on_step: Callable[[int], None] = lambda step: None) -> bool:
-        """Evaluates what is new. Returns whether the run has ended."""
+        """Evaluate what is new. Returns whether the run has ended."""
         now = self.now()
         tick = now if now - self._ticked >= TICK else None
         self._ticked = self._ticked if tick is None else now

@@ -65,7 +65,7 @@ def endpoint_of(text: str) -> Endpoint:
 
 @dataclass
 class _Memory:
-    """What ``act`` keeps of a run in its stores, and the messages that are under way."""
+    """The state that ``act`` keeps of a run, and the messages under way."""
 
     clock: Callable[[], float]
     group: StoredGroup
@@ -181,7 +181,7 @@ class Notifier:
             self._react_to_due()
 
     def _send_the_rest(self) -> None:
-        """Sends at once what waits for others to come with it: there will be none."""
+        """Send at once what waits for others to come with it: there will be none."""
         group = self._memory.group.group
         if group.wake_at is not None and _WAITING & {*group.held.values()}:
             self._ahead += max(0.0, group.wake_at - self._clock())

@@ -18,7 +18,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def write_amazon_files(minutes: Sequence[IndexFile], storage: Storage) -> int:
-    """Writes a file of system metrics and one of steps for each minute; returns how many files.
+    """Write a file of system metrics and one of steps for each minute; return how many files.
 
     Machines are ``algo-1``, ``algo-2`` … in the order of their names, as the readers expect.
     """

@@ -104,7 +104,7 @@ def node_of(worker: str) -> str:
 
 
 def worker_order(worker: str) -> tuple[int, str]:
-    """Sorts workers of a node by their rank or process."""
+    """Sort workers of a node by their rank or process."""
     match = _WORKER.fullmatch(worker)
     return (int(match[1]), worker) if match else (-1, worker)
 

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class MergeUnit(Enum):
-    """What ``merge_timeline`` is given: times in µs since the epoch, or steps."""
+    """The unit of ``merge_timeline``'s arguments: times in µs since the epoch, or steps."""
 
     TIME = "time"
     STEP = "step"
@@ -68,7 +68,7 @@ class MergedTimeline:
         unit: MergeUnit = MergeUnit.TIME,
         sys_metrics_filter: Mapping[str, Any] | None = None,
     ) -> str:
-        """Merges what is between ``start`` and ``end``, and returns where the file is.
+        """Merge what is between ``start`` and ``end``, and return where the file is.
 
         sys_metrics_filter: ``{"lowgpu": ()}`` marks the times at which a GPU's utilization is below
             85 %, ``{"lowgpu": (80,)}`` below 80; ``{}`` none. Default: the first.

@@ -63,7 +63,7 @@ _STEPS = frozenset({Mode.TRAIN.name, Mode.EVAL.name, Mode.PREDICT.name})
 
 @dataclass(frozen=True)
 class Minute:
-    """What was measured in one minute of a node, or in a part of one.
+    """The measurements of one minute of a node, or of a part of one.
 
     seconds: how long was measured.
     series: the samples by the name of the series, one for each tick; NaN where there is none.
@@ -104,7 +104,8 @@ def _system(series: Mapping[str, Sequence[float]]) -> Iterator[Captured]:
 
 
 def _durations(durations: Mapping[str, Sequence[float]]) -> Iterator[Captured]:
-    """Those of training steps always: none is a finding, too. Others where there is one."""
+    """Return the durations of training steps always (none is a finding, too), others where there
+    are any."""
     for name, seconds in durations.items():
         known = np.asarray(seconds, np.float64)
         if known.size == 0 and name != Mode.TRAIN.name:

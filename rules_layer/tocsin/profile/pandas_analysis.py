@@ -15,7 +15,7 @@ _RANGES = ((90, 100), (10, 90), (0, 10))
 
 
 class StatsBy(Enum):
-    """What statistics of steps and of utilization are grouped by."""
+    """The key by which statistics of steps and utilization are grouped."""
 
     TRAINING_PHASE = "training_phase"
     FRAMEWORK_METRICS = "framework_metric"
@@ -126,8 +126,8 @@ class PandasFrameAnalysis:
         device: Resource | Sequence[Resource] | None = None,
         utilization_ranges: Sequence[tuple[float, float]] | None = None,
     ) -> Any:
-        """How many values of each resource and node are in each range; a value on the border of two
-        counts in the first.
+        """Return how many values of each resource and node are in each range; a value on the border
+        of two counts in the first.
         """
         ranges = [tuple(each) for each in (utilization_ranges or _RANGES)]
         if any(len(each) != 2 for each in ranges):
@@ -145,7 +145,8 @@ class PandasFrameAnalysis:
         return table.reset_index()
 
     def get_training_phase_intervals(self, phase: str | Sequence[str] | None = None) -> Any:
-        """When each phase of training ran: start and end in µs, and what is before, between, after.
+        """Return when each phase of training ran: start and end in µs, and what is before, between,
+        after.
 
         phase: names such as ``Step:ModeKeys.TRAIN``; of one alone each step is an interval.
         Raises ValueError where there is none of them.

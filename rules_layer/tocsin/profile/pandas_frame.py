@@ -154,8 +154,8 @@ class PandasFrame:
     def get_framework_metrics_by_timesteps(
         self, timestep_list: Sequence[Any] = (), selected_framework_metrics: Sequence[str] = ()
     ) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-        """What went on at these times: µs by phase (as a share of the largest), by event, and by
-        phase of training. An event counts once for each time within it.
+        """Return what happened at these times: µs by phase (as a share of the largest), by event,
+        and by phase of training. An event counts once for each time within it.
         """
         times = sorted(self.convert_datetime_to_timestamp(each) for each in timestep_list)
         phases, names = dict[str, float](), dict[str, float]()
@@ -176,7 +176,7 @@ class PandasFrame:
         end_timestep_list: Sequence[Any],
         selected_framework_metrics: Sequence[str] = (),
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """What went on in these times: by phase and by event, as shares of the largest."""
+        """Return what happened in these times: by phase and by event, as shares of the largest."""
         begins = [self.convert_datetime_to_timestamp(each) for each in begin_timestep_list]
         ends = [self.convert_datetime_to_timestamp(each) for each in end_timestep_list]
         phases, names = dict[str, float](), dict[str, float]()

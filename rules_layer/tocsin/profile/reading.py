@@ -53,7 +53,7 @@ def log(line: str) -> None:
 
 
 def has_profiler_files(storage: Storage) -> bool:
-    """Whether there are files of Amazon's profiler."""
+    """Return whether there are files of Amazon's profiler."""
     return any(_any(storage, prefix) for prefix in (SYSTEM, FRAMEWORK))
 
 
@@ -216,7 +216,7 @@ def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
         if folder in anchors:
             yield found, anchors[folder]
         else:
-            note(f"{found.key} of run {storage.url}: no .metadata file dates it, and it is skipped")
+            note(f"{found.key} of run {storage.url}: skipped: no .metadata file gives its date")
 
 
 def _hour(minute: int) -> str:

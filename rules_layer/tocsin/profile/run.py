@@ -143,7 +143,7 @@ class ProfilerRun:
         self._storage.write(key, data)
 
     def _makes(self) -> bool:
-        """Whether index and collections files are made here: there are none of our own."""
+        """Return whether index and collections files are made here: there are none of our own."""
         if not self._is_own:
             self._is_own = next(self._storage.list(INDEX), None) is not None
         return not self._is_own

@@ -35,13 +35,13 @@ class Timelines:
                 files.sort(key=lambda each: each.place.end)
 
     def is_awaited(self, minute: int, node: str) -> bool:
-        """Whether the node has timelines, and none yet from after the minute."""
+        """Return whether the node has timelines, and none yet from after the minute."""
         of_node = self._series.get(node, {})
         ends = [files[-1].place.end for files in of_node.values()]
         return bool(ends) and max(ends) < (minute + 1) * _MINUTE
 
     def events(self, minute: int, node: str) -> list[Timed] | None:
-        """What ended in the minute, and more; None if nothing is known of it."""
+        """Return the events that ended in the minute, and more; None if nothing is known of it."""
         found = [
             each
             for files in self._series.get(node, {}).values()
@@ -73,7 +73,7 @@ class Timelines:
 
 
 def _of_minute(files: Sequence[FoundEvents], minute: int) -> Iterator[FoundEvents]:
-    """Those that end in the minute, and the first that ends after it."""
+    """Yield the events that end in the minute, and the first that ends after it."""
     first = bisect_left(files, minute * _MINUTE, key=lambda each: each.place.end)
     for each in files[first:]:
         yield each

@@ -25,7 +25,7 @@ _SATURATING = ("tanh", "sigmoid", "hardtanh", "hardsigmoid")
 
 @dataclass(frozen=True)
 class _Map:
-    """What a map shows of which tensors."""
+    """A quantity that a map shows, and its tensors."""
 
     title: str
     unit: str
@@ -123,7 +123,7 @@ def _parts(wanted: _Map, history: History, last: int, rows: dict[str, int]) -> I
 
 
 def _reduce(wanted: _Map, part: _Part, x: Array, planes: tuple[Array, Array, Array]) -> None:
-    """Adds saves to the planes: least, greatest, whether not finite."""
+    """Add saves to the planes: least, greatest, whether not finite."""
     saves, inside = part.saves, part.inside
     column = np.searchsorted(x, saves.steps[inside], side="right") - 1
     starts = np.flatnonzero(np.diff(column, prepend=-1))

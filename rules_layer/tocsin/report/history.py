@@ -121,7 +121,7 @@ class History:
 
     @cached_property
     def saves(self) -> tuple[Saves, ...]:
-        """What counts of the run, if the job was started several times."""
+        """Return the saves that count, if the job was started several times."""
         files = [columns for _, columns in self._files.values()]
         starts = starts_of(_Written(file.step, file.worker, file.meta) for file in files)
         return tuple(_stacked(sorted(_kept(files, starts), key=lambda file: file.step)))
@@ -142,7 +142,7 @@ class History:
 
     @property
     def planned(self) -> int | None:
-        """How many steps the training is to have, as its hook says."""
+        """Return the planned number of steps, as the hook reports it."""
         metas = (columns.meta for _, columns in self._files.values())
         return max((meta.planned_steps or 0 for meta in metas if meta), default=0) or None
 

@@ -1,4 +1,4 @@
-"""How a GPU spent the time of a step trace, by the definitions of Holistic Trace Analysis (HTA).
+"""GPU time in a step trace, by the definitions of Holistic Trace Analysis (HTA).
 
 See https://hta.readthedocs.io, "Temporal Breakdown" and "Communication Computation Overlap", at
 github.com/facebookresearch/HolisticTraceAnalysis, commit f4d0062.

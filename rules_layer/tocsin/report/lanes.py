@@ -1,4 +1,4 @@
-"""What a rule found step by step and what it measured, as the page shows it."""
+"""Lanes of the page: verdicts and measures of a rule, step by step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def violations_of(lane: Lane | None) -> list[int]:
 
 
 def series_of(lane: Lane | None, marks: list[int], label: str = "") -> Series | None:
-    """What the rule measured against its limit; None if it measured nothing. ``label``: of what."""
+    """Return the rule's measure beside its limit; None if it measured nothing. ``label``: of
+    what."""
     if lane is None:
         return None
     values, limits = np.array(lane.values), np.array(lane.limits)

@@ -180,7 +180,7 @@ def _histogram(durations: Array, weights: Array) -> Bars | None:
 
 
 def _sentence(shares: Sequence[Shares], durations: Array, weights: Array) -> str:
-    """How the time was spent, in words."""
+    """Describe how the time was spent."""
     seconds = sum(each.seconds for each in shares) or 1.0
     words = {
         "forward": "forward passes",

@@ -54,7 +54,7 @@ def total_of(minute: IndexFile, *names: str) -> float | None:
 
 
 def length_of(minute: IndexFile) -> float:
-    """How many seconds were measured."""
+    """Return the number of measured seconds."""
     entry = minute.entry("machine/minute")
     return (entry.summary.max or 0.0) if entry is not None and entry.summary else 0.0
 

@@ -75,7 +75,7 @@ class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a rule measured at each step, against its limit; ``limits`` if the limit moves."""
+    """The measure of a rule at each step, and its limit; ``limits`` if the limit moves."""
 
     label: str
     side: Literal["above", "below"]
@@ -210,7 +210,7 @@ class Boosted(msgspec.Struct, frozen=True):
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """How a machine spent its time, each from 0 to 1. None: not measured, and part of ``other``.
+    """The shares of a machine's time, each from 0 to 1. None: not measured, and part of ``other``.
 
     forward: forward passes; step: the rest of the training steps, or all of them where forward
         passes are not timed; wait: for data; evaluation: steps of other modes; other: the rest.
@@ -341,7 +341,8 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Operators(msgspec.Struct, frozen=True):
-    """What took longest in a step trace: name, count, seconds, and the share of all there are."""
+    """The longest operations of a step trace: name, count, seconds, and the share of all there
+    are."""
 
     title: str
     rows: list[tuple[str, int, float, float]]
@@ -369,7 +370,7 @@ class StepTrace(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """What the verdicts rest on. ``interval``: median number of steps between two saves.
+    """The data behind the verdicts. ``interval``: median number of steps between two saves.
 
     problems: what cannot be used, and why. thinned: how the maps were thinned, if they were.
     """

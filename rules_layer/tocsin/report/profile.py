@@ -69,7 +69,7 @@ def _boxes(usage: Usage) -> Iterator[Box]:
 
 
 def _workloads(usage: Usage) -> Iterator[Bars]:
-    """How the samples of each GPU are distributed, on nodes with several."""
+    """Return how the samples of each GPU are distributed, on nodes with several."""
     names = [f"{edge:.0f}" for edge in _BINS[:-1]]
     for name, node in usage.items():
         if len(node.gpus) < 2:

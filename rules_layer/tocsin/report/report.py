@@ -167,7 +167,9 @@ def _missing(
     has_loss = any(curve.kind == "loss" for curve in losses)
     trains = not is_machine_run(found["run"])
     if not found["steps"]["evaluated"]:
-        says.append("No step is complete yet: make the report again after the training saved one.")
+        says.append(
+            "No step is complete yet. Make the report again once the training has saved one."
+        )
     if trains and not has_loss:
         says.append(
             "No loss was captured: name it with hook.record_loss(loss) or "
@@ -181,7 +183,7 @@ def _missing(
     if "dead" not in heats and "saturated" not in heats and heats:
         says.append("No activity of units was captured: there is no map of dead units.")
     if found["steps"]["evaluated"] == 1:
-        says.append("There is one step: curves begin with the second.")
+        says.append("There is only one step, and a curve needs two.")
     if not found["finished"] and found["steps"]["evaluated"]:
         says.append("The run has not ended: this is its state when the report was made.")
     failed = [r for r in found["rules"] if r["RuleEvaluationStatus"] == RuleStatus.ERROR]

@@ -105,7 +105,8 @@ def _lasts(event: RecordedEvent) -> bool:
 def _tables(
     events: Sequence[RecordedEvent], kernels: Sequence[RecordedEvent]
 ) -> Iterator[Operators]:
-    """What took longest: on the GPU, on the host, and by the names that PyTorch gives phases."""
+    """Return the longest operations: on the GPU, on the host, and by the names that PyTorch gives
+    phases."""
     operators = own_times([event for event in events if event.cat == "cpu_op"])
     phases = [e for e in events if e.cat == "user_annotation" and not e.name.startswith(_STEP)]
     for title, durations in (

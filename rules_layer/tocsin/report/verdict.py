@@ -74,7 +74,7 @@ def _where(document: Document, step: int) -> str:
 
 
 def _beside(lead: Lead, fired: int) -> str:
-    """What the first finding explains, and how many others there are."""
+    """Describe what the first finding explains, and count the other findings."""
     parts = []
     if lead.explains:
         names = [each.name for each in lead.explains]

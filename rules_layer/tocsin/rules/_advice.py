@@ -1,4 +1,4 @@
-"""What to try, as far as the violation says what is trained."""
+"""Advice of a rule for the model at hand, as far as a violation shows the kind of model."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ SMALLER_ETA = (
     "Lower eta (learning_rate), whose default is 0.3: above 1 each round overshoots. Check labels "
     "for outliers, and the gradient and the Hessian of a custom objective."
 )
-"""What to try where boosted trees diverge; they have no gradients that could be clipped."""
+"""Advice for boosted trees that diverge; they have no gradients that could be clipped."""
 
 MORE_TREES = (
     "Raise eta (learning_rate) or the number of rounds, allow deeper trees, lower "
     "min_child_weight, gamma and lambda, and check that inputs have the right labels."
 )
-"""What to try where boosted trees learn too little."""
+"""Advice for boosted trees that learn too little."""
 
 
 def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
-    """Returns a rule's advice for what is trained, by the tensor of its violation."""
+    """Return a rule's advice for what is trained, by the tensor of its violation."""
     if rule is None:
         return ""
     trees = rule.advice_for_trees if tensor and is_metric_of_trees(tensor) else ""

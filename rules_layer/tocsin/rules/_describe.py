@@ -15,12 +15,12 @@ from tocsin.rules._registry import build, defaults, get_rule
 from tocsin.rules._rule import PROFILES, Reads, Rule
 
 OPTION_MEANINGS: Mapping[str, tuple[Any, str]] = {
-    "for_steps": (1, "evaluations in a row that must violate"),
+    "for_steps": (1, "consecutive evaluations that must violate"),
     "start_step": (0, "the first step that is evaluated"),
     "end_step": (None, "the first step that is no longer evaluated"),
     "every": (1, "least number of steps between two evaluations"),
-    "grace": (0, "first steps, or time like 30s, in which violations don't count"),
-    "resolve": (None, "healthy evaluations in a row that resolve the rule"),
+    "grace": (0, "first steps, or time such as 30s, in which violations do not count"),
+    "resolve": (None, "consecutive healthy evaluations that resolve the rule"),
     "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),
 }
 """The options of every rule, which the engine evaluates: default and meaning."""
@@ -32,7 +32,7 @@ _PARAMETER = re.compile(r"(\w+(?:, \w+)*) ?: ?(.*)")
 
 
 def describe(name: str) -> Described:
-    """Returns the JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
+    """Return the JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
     rule = get_rule(name)
     text = inspect.cleandoc(rule.__doc__ or "")
     meanings = _meanings(text)
@@ -75,12 +75,12 @@ def describe(name: str) -> Described:
 
 
 def summary(rule: type[Rule]) -> str:
-    """Returns the first line of a rule's docstring, which alerts show."""
+    """Return the first line of a rule's docstring, which alerts show."""
     return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
 
 
 def _meanings(text: str) -> Mapping[str, str]:
-    """Returns the text on each parameter in the docstring. One line may explain several."""
+    """Return the text on each parameter in the docstring. One line may explain several."""
     found = _PARAMETERS.search(text)
     meanings: dict[str, str] = {}
     names: list[str] = []
@@ -99,7 +99,7 @@ def _meaning(text: str, parameter: RuleParameter) -> str:
 
 
 def _type(hint: Any) -> str:
-    """Returns a type in words: ``number``, ``list of text``, ``integer or none``."""
+    """Return a type in words: ``number``, ``list of text``, ``integer or none``."""
     words = {int: "integer", float: "number", bool: "true or false", str: "text", Any: "anything"}
     if hint in words:
         return words[hint]
@@ -116,7 +116,7 @@ def _type(hint: Any) -> str:
 
 
 def _reads(reads: Reads) -> Described:
-    """Describes what a rule reads with the defaults of profile recommended."""
+    """Describe what a rule reads with the defaults of profile recommended."""
     return {
         "tensors": [
             {
@@ -140,7 +140,7 @@ def _reads(reads: Reads) -> Described:
 
 
 def _detail(detail: Detail | None) -> list[str]:
-    """Describes what a read asks of the summary beyond its plain fields."""
+    """Describe what a read asks of the summary beyond its plain fields."""
     if detail is None:
         return []
     words = []

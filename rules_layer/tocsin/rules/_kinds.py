@@ -29,7 +29,7 @@ _KIND = re.compile(
 
 
 def kind_of_loss(tensor: Tensor) -> str | None:
-    """Returns the kind of a loss that has no level to reach, None for all others.
+    """Return the kind of a loss that has no level to reach, None for all others.
 
     Losses that compete rise in turns; the loss of a policy is not one that falls; mining makes the
     pairs of metric learning and ranking harder while the model learns; targets of self-supervised
@@ -42,7 +42,7 @@ def kind_of_loss(tensor: Tensor) -> str | None:
 
 
 def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor], str]:
-    """Returns the losses whose level counts, and the kinds of the others in words.
+    """Return the losses whose level counts, and the kinds of the others in words.
 
     Losses that a user names all count.
     """

@@ -77,7 +77,7 @@ def check(rule: object) -> None:
 
 
 def limits(bounds: Meta | None) -> str:
-    """Returns bounds in words: ``above 0``, ``from 0 to 100``. Empty without bounds."""
+    """Return bounds in words: ``above 0``, ``from 0 to 100``. Empty without bounds."""
     if bounds is None:
         return ""
     if bounds.ge is not None and bounds.le is not None:
@@ -88,7 +88,7 @@ def limits(bounds: Meta | None) -> str:
 
 
 def gathered(given: Mapping[str, Any], known: Mapping[str, RuleParameter]) -> dict[str, Any]:
-    """Joins the items of lists, which Amazon's SDK sends one by one, in the order of their numbers:
+    """Join the items of lists, which Amazon's SDK sends one by one, in the order of their numbers:
     ``other_trial_0``, ``other_trial_1`` … become ``other_trials``.
     """
     items: dict[str, dict[int, Any]] = {}
@@ -104,7 +104,7 @@ def gathered(given: Mapping[str, Any], known: Mapping[str, RuleParameter]) -> di
 
 
 def converted(rule: str, key: str, value: Any, to: RuleParameter) -> Any:
-    """Converts a value from JSON, or from a string, to the type of a parameter."""
+    """Convert a value from JSON, or from a string, to the type of a parameter."""
     if to.is_list and isinstance(value, str):
         if value.strip().lower() == "none":
             return ()
@@ -136,7 +136,7 @@ def _parameter(hint: Any) -> RuleParameter:
 
 
 def _missed(number: Any, bounds: Meta) -> str:
-    """Returns the bounds in words if a number is outside, else an empty text. NaN is outside."""
+    """Return the bounds in words if a number is outside, else an empty text. NaN is outside."""
     try:
         inside = (
             (bounds.gt is None or number > bounds.gt)

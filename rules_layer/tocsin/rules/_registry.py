@@ -23,7 +23,7 @@ _IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_j
 
 _rules: dict[str, type[Rule]] = {}
 _modules: dict[str, str] = {}
-"""Where a rule is, by its name in small letters; it is loaded when somebody asks for it."""
+"""The place of each rule by its lower-case name; a rule is loaded on first use."""
 
 _styles: dict[type, Callable[[Any], type[Rule]]] = {}
 

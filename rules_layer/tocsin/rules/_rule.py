@@ -110,7 +110,7 @@ class Read:
     detail: Detail | None = None
 
     def describe(self) -> str:
-        """Returns the selection in words, for a status."""
+        """Return the selection in words, for a status."""
         named = [f"collection {name}" for name in self.collections]
         named += [f"name matching {pattern!r}" for pattern in self.regex]
         if not named:
@@ -121,7 +121,7 @@ class Read:
         return " or ".join(named)
 
     def explicitly(self, collections: tuple[str, ...], regex: tuple[str, ...]) -> Read:
-        """Returns a read of the tensors that a user named, or this read if there are none."""
+        """Return a read of the tensors that a user named, or this read if there are none."""
         if not collections and not regex:
             return self
         return replace(self, roles=(), kinds=(), collections=collections, regex=regex)
@@ -192,7 +192,7 @@ class Rule(ABC):
 
 
 def tensor_key(tensor: Tensor) -> str:
-    """Returns a short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
+    """Return a short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
     name = f"{tensor.worker}/{tensor.name}".encode()
     return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
 
@@ -204,7 +204,7 @@ UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 def measured(
     verdict: Verdict, value: float, limit: float, side: Side = "above", name: str = ""
 ) -> Verdict:
-    """Adds to a verdict what the rule measured, in the rule's own unit.
+    """Add to a verdict what the rule measured, in the rule's own unit.
 
     ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
     steps, too: a report then draws the measure of the whole run against its limit. The report

@@ -60,7 +60,7 @@ class Point:
 
 
 def should_rise(name: str) -> bool:
-    """Says whether a metric of this name should rise: accuracy, auc, map …"""
+    """Return whether a metric of this name should rise: accuracy, auc, map …"""
     words = _CAMEL_CASE.sub("_", name).lower()
     return _SHOULD_RISE.search(words) is not None and _SHOULD_FALL.search(words) is None
 
@@ -68,7 +68,7 @@ def should_rise(name: str) -> bool:
 def points(
     step: Step, tensors: Iterable[Tensor], direction: Direction | None = None
 ) -> Iterator[Point]:
-    """Yields the known scalars among ``tensors``, one for each name, at most MOST_SERIES.
+    """Yield the known scalars among ``tensors``, one for each name, at most MOST_SERIES.
 
     ``direction`` says which way is good; None decides by the name.
     """
@@ -92,14 +92,14 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
 def measured_cost(
     verdict: Verdict, point: Point, cost: float, limit: float, name: str = ""
 ) -> Verdict:
-    """Adds a cost and its upper limit to a verdict, as values: both signs turn if it rises."""
+    """Add a cost and its upper limit to a verdict, as values: both signs turn if it rises."""
     if point.rises:
         return measured(verdict, -cost, -limit, "below", name)
     return measured(verdict, cost, limit, name=name)
 
 
 def _short_key(name: str) -> str:
-    """Shortens a long name to its first characters and a digest: states hold many keys."""
+    """Shorten a long name to its first characters and a digest: states hold many keys."""
     if len(name) <= _LONGEST_KEY:
         return name
     digest = base64.urlsafe_b64encode(hashlib.blake2b(name.encode(), digest_size=9).digest())
@@ -107,7 +107,7 @@ def _short_key(name: str) -> str:
 
 
 def _scalar(tensor: Tensor) -> float | None:
-    """Returns a tensor's mean, NaN or infinity if it holds one, and None if nothing is known."""
+    """Return a tensor's mean, NaN or infinity if it holds one, and None if nothing is known."""
     summary = tensor.summary
     if summary.nan:
         return math.nan
@@ -117,5 +117,5 @@ def _scalar(tensor: Tensor) -> float | None:
 
 
 def _non_finite(numbers: list[float]) -> float:
-    """Returns NaN if one of the numbers is NaN, else the first infinity."""
+    """Return NaN if one of the numbers is NaN, else the first infinity."""
     return math.nan if any(math.isnan(number) for number in numbers) else numbers[0]

@@ -17,7 +17,7 @@ the number of saves in the block that is not complete, their sum, the least and 
 
 
 def sketched(sketch: Sketch, number: float) -> dict[str, Any]:
-    """Adds a finite number. When there are too many blocks, pairs of them become one."""
+    """Add a finite number. When there are too many blocks, pairs of them become one."""
     width, blocks = sketch.get("width", 1), list(sketch.get("blocks", ()))
     count, total, least, most = sketch.get("open") or (0, 0.0, number, number)
     count, total = count + 1, total + number
@@ -36,19 +36,19 @@ def sketched(sketch: Sketch, number: float) -> dict[str, Any]:
 
 
 def medians(blocks: Sequence[float], size: int, apart: int = 1) -> list[float]:
-    """Returns the medians of ``size`` neighbouring blocks, each ``apart`` blocks later."""
+    """Return the medians of ``size`` neighbouring blocks, each ``apart`` blocks later."""
     last = len(blocks) - size + 1
     return [median(blocks[at : at + size]) for at in range(0, last, apart)]
 
 
 def noise(numbers: Sequence[float]) -> float:
-    """Returns the standard deviation of noise on a slow course, from neighbours' differences."""
+    """Return the standard deviation of noise on a slow course, from neighbours' differences."""
     jumps = [abs(b - a) for a, b in pairwise(numbers)]
     return 1.48 * median(jumps) / math.sqrt(2) if jumps else 0.0
 
 
 def largest_excursion(numbers: Sequence[float]) -> float:
-    """Returns how far a course once rose above its least number so far."""
+    """Return how far a course once rose above its least number so far."""
     least, most = math.inf, 0.0
     for number in numbers:
         least = min(least, number)

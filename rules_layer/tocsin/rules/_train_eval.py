@@ -78,18 +78,19 @@ class FinishedEvaluation:
 
     @property
     def always_rose(self) -> bool:
-        """Says whether the loss rose at each of the last evaluations and was best at the first."""
+        """Return whether the loss rose at each of the last evaluations and was best at the
+        first."""
         return self.risen >= ENOUGH and self.best >= self.first
 
     @property
     def improved(self) -> bool:
-        """Says whether the loss fell clearly from the first evaluation to its best: by more than
+        """Return whether the loss fell clearly from the first evaluation to its best: by more than
         its noise, and by a fifth of the best.
         """
         return self.first - self.best > max(_CLEAR * self.noise, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
-        """Says whether the loss is clearly above its best.
+        """Return whether the loss is clearly above its best.
 
         The rise must be more than its noise and earlier rises. It must also be this share of the
         fall before; or if the loss had hardly fallen, as much as that, and ``_LEAST`` of the best.
@@ -116,20 +117,20 @@ class FinishedEvaluation:
 
 
 def read_losses(regex: tuple[str, ...]) -> Read:
-    """Reads losses and metrics, or the tensors that a user names."""
+    """Read losses and metrics, or the tensors that a user names."""
     read = Read(roles=(Role.LOSS, Role.METRIC), fields=SCALAR_FIELDS)
     return read.explicitly((), regex)
 
 
 def select_losses(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Tensor]:
-    """Selects losses by role, and metrics that are losses by their names. Tensors that a user names
+    """Select losses by role, and metrics that are losses by their names. Tensors that a user names
     are all selected.
     """
     return [t for t in tensors if regex or t.role is not Role.METRIC or _LOSS.search(t.name)]
 
 
 def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
-    """Says whether a loss is a validation loss, and returns its name without that prefix.
+    """Return whether a loss is a validation loss, and return its name without that prefix.
 
     None stands for neither a validation loss nor a training loss. What the hook knows of the data
     set counts first: ``validation_0-rmse`` of XGBoost may be of the training data. If the name has
@@ -147,14 +148,14 @@ def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
 
 
 def is_metric_of_trees(name: str) -> bool:
-    """Says whether a tensor has the name that XGBoost gives to a metric of a data set."""
+    """Return whether a tensor has the name that XGBoost gives to a metric of a data set."""
     return bool(_METRIC.search(name))
 
 
 def follow_losses(
     state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
 ) -> tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]:
-    """Returns the state after this step, the evaluations that it ends, and its training losses.
+    """Return the state after this step, the evaluations that it ends, and its training losses.
 
     EVAL steps are one evaluation if no step of another mode is between them, saved or not. Any
     other step with validation losses (XGBoost) is an evaluation by itself.
@@ -187,25 +188,25 @@ def follow_losses(
 
 
 def has_pair(followed: State) -> bool:
-    """Says whether a training loss and a validation loss have the same name."""
+    """Return whether a training loss and a validation loss have the same name."""
     return any(memory["base"] in followed["train"] for memory in followed["eval"].values())
 
 
 def metric_value(cost: float, name: str, direction: Direction | None) -> float:
-    """Returns the value of a metric from its cost."""
+    """Return the value of a metric from its cost."""
     up = should_rise(name) if direction is None else direction == "rises"
     return -cost if up else cost
 
 
 def _with_save(memory: Mapping[str, Any], cost: float) -> dict[str, Any]:
-    """Adds a save to the mean of a memory. A new mean starts if ``n`` is 0."""
+    """Add a save to the mean of a memory. A new mean starts if ``n`` is 0."""
     saves = memory["n"] + 1
     mean = cost if saves == 1 else memory["mean"] + (cost - memory["mean"]) / saves
     return {**memory, "mean": mean, "n": saves}
 
 
 def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
-    """Returns the memory of a validation loss after the end of an evaluation."""
+    """Return the memory of a validation loss after the end of an evaluation."""
     past = [*memory.get("past", ()), [_rounded(memory["mean"]), _rounded(train)]][-_PAST:]
     level, train_level = _levels(past)
     new = {"first": memory["mean"], "best": level, "train_at_best": train_level, "top": level}
@@ -248,7 +249,7 @@ def _rises(costs: Sequence[float]) -> int:
 
 
 def _deviation(before: float, cost: float, after: float) -> float:
-    """Returns how far a cost is from the mean of its neighbours, 0 if it is between them."""
+    """Return how far a cost is from the mean of its neighbours, 0 if it is between them."""
     turns = before < cost > after or before > cost < after
     return abs(cost - (before + after) / 2) if turns else 0.0
 
@@ -259,7 +260,7 @@ def _rounded(cost: float | None) -> float | None:
 
 
 def _levels(past: Sequence[Sequence[Any]]) -> tuple[float, float | None]:
-    """Returns the current levels of the validation loss and of the training loss."""
+    """Return the current levels of the validation loss and of the training loss."""
     recent = past[-_SMOOTH:]
     trained = [train for _, train in recent if train is not None]
     return median(cost for cost, _ in recent), median(trained) if trained else None

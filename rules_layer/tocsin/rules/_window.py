@@ -22,7 +22,7 @@ Memory = Mapping[str, Any]
 
 
 def tracked(state: State, points: Iterable[Point]) -> Iterator[Point]:
-    """Yields the points of series that are in the state, and of new series while there is room."""
+    """Yield the points of series that are in the state, and of new series while there is room."""
     room = 2 * MOST_SERIES - len(state)
     for point in points:
         if point.key not in state:
@@ -40,7 +40,7 @@ def rounded(number: float | None, digits: int = 6) -> float | None:
 
 
 def in_digits(*numbers: float) -> tuple[str, ...]:
-    """Returns numbers in three digits, or in so many that different numbers look different."""
+    """Return numbers in three digits, or in so many that different numbers look different."""
     for digits in range(3, 8):
         texts = tuple(f"{number:.{digits}g}" for number in numbers)
         if len(set(texts)) == len(set(numbers)):
@@ -49,12 +49,12 @@ def in_digits(*numbers: float) -> tuple[str, ...]:
 
 
 def smaller(best: float | None, number: float) -> float | None:
-    """Returns the smaller of two numbers, rounded; None if neither is finite."""
+    """Return the smaller of two numbers, rounded; None if neither is finite."""
     return rounded(number if best is None else min(best, number))
 
 
 def appended(memory: Memory, cost: float, first: int, last: int) -> dict[str, Any]:
-    """Adds a cost to a memory, which keeps the ``first`` oldest and the ``last`` newest costs."""
+    """Add a cost to a memory, which keeps the ``first`` oldest and the ``last`` newest costs."""
     number = rounded(cost)
     begun: Window = memory.get("first", ())
     return {
@@ -65,30 +65,30 @@ def appended(memory: Memory, cost: float, first: int, last: int) -> dict[str, An
 
 
 def as_numbers(window: Window) -> list[float]:
-    """Returns the window with infinity in place of None."""
+    """Return the window with infinity in place of None."""
     return [math.inf if number is None else number for number in window]
 
 
 def level(window: Window) -> float:
-    """Returns the median of a window, where None counts as infinity. NaN if it is empty."""
+    """Return the median of a window, where None counts as infinity. NaN if it is empty."""
     return median(as_numbers(window)) if window else math.nan
 
 
 def median_deviation(window: Window) -> float:
-    """Returns the median absolute deviation of the finite numbers, a measure of noise."""
+    """Return the median absolute deviation of the finite numbers, a measure of noise."""
     numbers = [number for number in window if number is not None]
     middle = median(numbers or [0.0])
     return median([abs(number - middle) for number in numbers] or [0.0])
 
 
 def half_range(window: Window) -> float:
-    """Returns half the range of the finite numbers."""
+    """Return half the range of the finite numbers."""
     numbers = [number for number in window if number is not None]
     return max(numbers) / 2 - min(numbers) / 2 if numbers else 0.0
 
 
 def left_its_start(first: Window, last: Window) -> bool:
-    """Says whether the last costs are clearly below the first ones.
+    """Return whether the last costs are clearly below the first ones.
 
     By 2 % of these, and by three times half the range of either: so far they are not by chance.
     """
@@ -98,12 +98,12 @@ def left_its_start(first: Window, last: Window) -> bool:
 
 
 def first_finite(memory: Memory) -> float:
-    """Returns the first finite cost, or NaN."""
+    """Return the first finite cost, or NaN."""
     return next((number for number in memory["first"] if number is not None), math.nan)
 
 
 def another_series_fell(state: State, key: str, percent: float = 10.0) -> bool:
-    """Says whether another series has fallen by ``percent`` % since its start.
+    """Return whether another series has fallen by ``percent`` % since its start.
 
     Then the losses may compete, as in a GAN or with weighted terms, and one of them may rise.
     """
@@ -115,8 +115,8 @@ def another_series_fell(state: State, key: str, percent: float = 10.0) -> bool:
 
 
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Returns the violation with the largest first number, else the healthy
-    verdict that is closest to its limit."""
+    """Return the violation with the largest first number, else the healthy verdict that is closest
+    to its limit."""
     known = list(verdicts)
     violations = [verdict for verdict in known if verdict.violation]
     if violations:
@@ -126,7 +126,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _closeness(verdict: Verdict) -> float:
-    """How close a healthy measure is to its limit: the greater, the closer."""
+    """Return how close a healthy measure is to its limit: the greater, the closer."""
     return -math.inf if verdict.measure is None else verdict.measure.excess
 
 
@@ -136,17 +136,18 @@ def _first_number(verdict: Verdict) -> float:
 
 
 def quantile(numbers: Sequence[float], q: float) -> float:
-    """Returns the quantile ``q`` of the numbers, which is one of them."""
+    """Return the quantile ``q`` of the numbers, which is one of them."""
     return sorted(numbers)[max(0, math.ceil(q * len(numbers)) - 1)]
 
 
 def initial_cost(memory: Memory) -> float:
-    """Returns the first cost, or the median of the first few if it is larger."""
+    """Return the first cost, or the median of the first few if it is larger."""
     return max(first_finite(memory), level(memory["first"]))
 
 
 def any_moved(state: State) -> bool:
-    """Says whether a series ``fell``, or one of several in training ``rose``: they may compete."""
+    """Return whether a series ``fell``, or one of several in training ``rose``: they may
+    compete."""
     trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
     rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
     return rose or any(memory.get("fell") for memory in state.values())
@@ -157,12 +158,12 @@ Save = Sequence[float]
 
 
 def recent_median(saves: Sequence[Save], smooth: int) -> float:
-    """Returns the median cost of the last ``smooth`` saves."""
+    """Return the median cost of the last ``smooth`` saves."""
     return median(cost for _, cost in saves[-smooth:])
 
 
 def thinned(saves: Sequence[Save], new: Save, ends: int, apart: float) -> list[Save]:
-    """Adds a save, and drops saves that are less than ``apart`` steps after the one before.
+    """Add a save, and drop saves that are less than ``apart`` steps after the one before.
 
     It always keeps the ``ends`` oldest and the ``ends`` newest saves.
     """
@@ -173,7 +174,7 @@ def thinned(saves: Sequence[Save], new: Save, ends: int, apart: float) -> list[S
 
 
 def percent_decrease(before: float, after: float) -> float:
-    """Returns by how many % of ``before`` a cost fell. A change from 0 counts as 100 %."""
+    """Return by how many % of ``before`` a cost fell. A change from 0 counts as 100 %."""
     if before == 0:
         return 0.0 if after == 0 else math.copysign(100.0, -after)
     return 100.0 * (before - after) / abs(before)

@@ -27,18 +27,18 @@ _MOST_SEVERE_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 class BrokenContract(Rule):
     """A line of the training script breaks a contract that holds for every training.
 
-    The hook checks the first steps: shapes in a loss, logits or probabilities, labels and targets
-    in range, the parameters that the optimizer holds, gradients, train and eval mode. It saves a
-    tensor for each broken contract, ``contract/<id>/<file:line>``. Fires at once, and reports the
-    most severe contract first, with its severity. ``exclude: contract/<id>/`` leaves one out. If
-    the hook compares losses with their labels and saves no such tensor, all contracts hold.
+    During the first steps, the hook checks shapes in a loss, logits and probabilities, the range of
+    labels and targets, the parameters of the optimizer, gradients, and train and eval mode. It
+    saves a tensor ``contract/<id>/<file:line>`` for each broken contract. Fires at once and reports
+    the most severe contract first, with its severity. ``exclude: contract/<id>/`` switches one off.
+    If the hook compares losses with their labels and saves no such tensor, all contracts hold.
 
     Example: `mse_loss` of a prediction of shape (64, 1) and labels of shape (64).
     """
 
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
-        "The detail of the alert names the line, what is wrong there, and what follows."
+        "The detail of the alert names the line, what is wrong there, and the consequence."
     )
     advice: ClassVar[str] = "Change the line that the detail names, as the detail says."
 
@@ -65,10 +65,10 @@ class BrokenContract(Rule):
 
 
 def _contract(tensor: Tensor) -> Contract:
-    """The contract of the registry, or the one that its hook describes: a newer one, or a check
-    that a user wrote."""
+    """Return the contract of the registry, or the one that the hook describes: a newer one, or a
+    check that a user wrote."""
     key, _ = id_and_place(tensor.name)
-    says = f"the contract {key} is broken, which this version of Tocsin does not know"
+    says = f"contract {key} is broken; upgrade Tocsin to see what it means"
     return find(key) or tensor.contract or Contract(key, Severity.WARNING, says)
 
 

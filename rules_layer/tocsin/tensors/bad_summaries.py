@@ -47,7 +47,7 @@ _summary = msgspec.json.Decoder(TensorSummary | None)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> tuple[T, Mapping[str, str]]:
-    """What ``decoder`` reads in an index file, and why some tensors have no summary in it.
+    """Return what ``decoder`` reads in an index file, and why some tensors have no summary in it.
 
     A file without a bad summary is read once. Raises what the decoder raises for all else that is
     wrong in the file.

@@ -11,7 +11,7 @@ BFLOAT16 = "bfloat16"
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is that of the package ml_dtypes, which JAX and TensorFlow use."""
+    """Return whether a dtype is that of the package ml_dtypes, which JAX and TensorFlow use."""
     return dtype.kind == "V" and dtype.name == BFLOAT16
 
 

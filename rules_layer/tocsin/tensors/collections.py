@@ -45,12 +45,13 @@ class Collection:
     save_histogram: bool = True
 
     def contains(self, tensor: str) -> bool:
-        """Whether a tensor, or the tensor that a reduction is of, belongs. Raises BadPattern."""
+        """Return whether a tensor, or the tensor that a reduction is of, belongs. Raises
+        BadPattern."""
         name = base_name(tensor)
         return self.lists(name) or any(search(p, name) for p in self.include_regex)
 
     def lists(self, name: str) -> bool:
-        """Whether the collection lists a tensor by its name."""
+        """Return whether the collection lists a tensor by its name."""
         return name in self._listed
 
     @cached_property

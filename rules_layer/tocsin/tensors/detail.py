@@ -75,7 +75,7 @@ def without_details(summary: TensorSummary) -> TensorSummary:
 
 
 def answers(summary: TensorSummary, detail: Detail) -> bool:
-    """Whether a summary has all that ``detail`` asks for, and so the value is not needed.
+    """Return whether a summary has all that ``detail`` asks for, and so the value is not needed.
 
     It does not say along which axis its units are: that is taken to be the default one.
     """

@@ -54,7 +54,7 @@ def code_of(dtype: np.dtype[Any]) -> int:
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are strings, which have no content bytes of their own."""
+    """Return whether elements are strings, which have no content bytes of their own."""
     return dtype.kind in "USO"
 
 

@@ -15,7 +15,7 @@ _LIMIT = 64 * 1024
 
 @dataclass(frozen=True)
 class End:
-    """When the job ended (seconds since the epoch), and which start of it.
+    """The end of a job: its time (seconds since the epoch) and its start's run id.
 
     ``modified`` is when the marker was written, unless that was long after the end.
     ``run_id`` is that of the hook that wrote it. ``starts`` are the run ids that ``evaluate`` knew
@@ -32,11 +32,11 @@ class End:
         return frozenset(self.starts if self.run_id is None else (self.run_id, *self.starts))
 
     def names(self, current: Collection[str]) -> bool:
-        """Whether it names one of the ``current`` starts."""
+        """Return whether it names one of the ``current`` starts."""
         return not self.named.isdisjoint(current)
 
     def ends(self, current: Collection[str], newest: float) -> bool:
-        """Whether it ends the ``current`` start (its run ids), and not an earlier one only.
+        """Return whether it ends the ``current`` start (its run ids), and not an earlier one only.
 
         ``newest`` is when the newest index file was written. The marker of another start counts
         if nothing was written after it: a job that resumes at its end has nothing to save.

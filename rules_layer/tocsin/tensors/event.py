@@ -72,10 +72,10 @@ def frames(data: bytes | memoryview) -> Iterator[memoryview]:
     view = memoryview(data)
     while view:
         if len(view) < FRAME:
-            raise Unreadable(f"event file breaks off: {len(view)} bytes are not a record")
+            raise Unreadable(f"event file is truncated: {len(view)} bytes are not a record")
         length, _ = HEAD.unpack_from(view)
         if length > len(view) - FRAME:
-            raise Unreadable(f"event file breaks off in a record of {length} bytes")
+            raise Unreadable(f"event file is truncated within a record of {length} bytes")
         yield view[: FRAME + length]
         view = view[FRAME + length :]
 
@@ -87,7 +87,7 @@ def _payload(view: memoryview, *, check: bool) -> memoryview:
     if check and mask(crc32c(view[:8])) != length_crc:
         raise Unreadable("checksum of the record's length is wrong")
     if length != len(view) - FRAME:
-        raise Unreadable(f"record says {length} bytes where {len(view) - FRAME} are")
+        raise Unreadable(f"record claims {length} bytes but has {len(view) - FRAME}")
     payload = view[HEAD.size : -FOOT.size]
     if check:
         (footer,) = FOOT.unpack_from(view, len(view) - FOOT.size)

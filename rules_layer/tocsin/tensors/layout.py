@@ -80,7 +80,7 @@ def right_after_step(step: int) -> str:
 
 
 def has_more_digits(step: int, other: int) -> bool:
-    """Whether the names of a step's files do not sort with those of ``other``."""
+    """Return whether the names of a step's files do not sort with those of ``other``."""
     return len(str(step)) > max(12, len(str(other)))
 
 
@@ -114,14 +114,14 @@ def job_name(run_url: str) -> str:
 
 
 def writes_to(output: str, run_url: str) -> bool:
-    """Whether a SageMaker job of the run's name, with that output path, writes the run."""
+    """Return whether a SageMaker job of the run's name, with that output path, writes the run."""
     base, name = _normal(output), job_name(run_url)
     runs = (base, f"{base}/debug-output", f"{base}/{name}", f"{base}/{name}/debug-output")
     return any(is_same_run(run, run_url) for run in runs)
 
 
 def is_same_run(url: str, run_url: str) -> bool:
-    """Whether ``url`` names the run, or the training run of a machine run.
+    """Return whether ``url`` names the run, or the training run of a machine run.
 
     Slashes may be doubled, or stand at the end.
     """
@@ -137,7 +137,7 @@ def machine_run(run_url: str) -> str:
 
 
 def is_machine_run(run_url: str) -> bool:
-    """Whether a run holds the metrics of machines, and no tensors of a training."""
+    """Return whether a run holds the metrics of machines, and no tensors of a training."""
     return re.split(r"[/\\]", run_url.rstrip("/\\"))[-1] == _MACHINE_RUN
 
 

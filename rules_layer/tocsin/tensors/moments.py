@@ -144,7 +144,8 @@ def _exact(part: NDArray[Any]) -> NDArray[Any]:
 
 
 def _squares_fit(dtype: np.dtype[Any]) -> bool:
-    """Whether doubles hold the squares of all numbers of a type, and of their differences."""
+    """Return whether doubles hold the squares of all numbers of a type, and of their
+    differences."""
     return dtype.kind in "biu" or dtype.char in "fe" or is_bfloat16(dtype)
 
 

@@ -15,7 +15,7 @@ class BadPattern(ValueError):
 
 
 def search(pattern: str, text: str, seconds: float = SECONDS) -> bool:
-    """Whether ``pattern`` matches anywhere in ``text``, as ``re.search`` has it.
+    """Return whether ``pattern`` matches anywhere in ``text``, as ``re.search`` has it.
 
     Raises BadPattern when it does not compile or takes longer than ``seconds``. Without the package
     ``regex`` there is no limit on time.

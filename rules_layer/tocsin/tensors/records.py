@@ -98,7 +98,7 @@ class RecordReader:
         return value
 
     def offset(self, name: str, length: int) -> int:
-        """Where the content is expected in a record; 0 where that is not known."""
+        """Return the expected offset of the content in a record; 0 if it is not known."""
         pattern = self._patterns.get((name, length))
         return 0 if pattern is None else pattern.offset
 
@@ -119,7 +119,7 @@ def checked(value: NDArray[Any], crc32: int | None, dtype: str | None) -> NDArra
     bfloat16 is stored as its bits, and comes as float32. Raises Unreadable.
     """
     if crc32 is not None and zlib.crc32(content_bytes(value)) != crc32:
-        raise Unreadable("content does not have the checksum that the index names")
+        raise Unreadable("content does not match the checksum in the index")
     return from_bfloat16(value) if dtype == BFLOAT16 and value.dtype == np.uint16 else value
 
 

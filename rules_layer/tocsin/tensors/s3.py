@@ -1,4 +1,4 @@
-"""A run in S3. The only module of the room that imports boto3."""
+"""A run in S3. The only module of the package that imports boto3."""
 
 from __future__ import annotations
 

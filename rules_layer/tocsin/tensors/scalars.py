@@ -37,7 +37,7 @@ class EventScalar(NamedTuple):
 
 
 def is_event_file(head: bytes) -> bool:
-    """Whether a file that begins with these bytes, 12 at least, holds records."""
+    """Return whether a file that begins with these bytes, 12 at least, holds records."""
     if len(head) < HEAD.size:
         return False
     length, checksum = HEAD.unpack_from(head)

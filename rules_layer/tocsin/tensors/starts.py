@@ -38,7 +38,7 @@ class Starts:
     current: frozenset[str]
 
     def keeps(self, file: Written) -> bool:
-        """Whether a file belongs to the last start, or to the steps that it resumed from."""
+        """Return whether a file belongs to the last start, or to the steps that it resumed from."""
         until = None if file.meta is None else self.until.get(file.meta.run_id)
         return until is None or file.step < until
 
@@ -81,7 +81,8 @@ def starts_of(
 
 
 def is_older(began: float | None, other: float | None) -> bool:
-    """Whether a start that began then is older than another, however wrong their clocks are."""
+    """Return whether a start that began then is older than another, however wrong their clocks
+    are."""
     return began is not None and other is not None and began + CLOCK_ERROR < other
 
 
@@ -120,7 +121,7 @@ class _Start:
 
 
 def _one_each(files: Iterable[Written]) -> bool:
-    """Whether every worker has files of one start only, as in most runs."""
+    """Return whether every worker has files of one start only, as in most runs."""
     start_of: dict[str, str] = {}
     for file in files:
         meta = file.meta

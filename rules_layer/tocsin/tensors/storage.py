@@ -55,7 +55,7 @@ class Outside(RefusedFile):
     """A key, or the link there, leads out of the run."""
 
     def __init__(self, url: str, key: str) -> None:
-        super().__init__(f"{key!r} leads out of the run {url}: put a file in its place")
+        super().__init__(f"{key!r} points outside of the run {url}: replace it with a file")
 
 
 class Truncated(ValueError):

@@ -106,6 +106,6 @@ def _finite(number: float) -> float | None:
 
 
 def completed(captured: TensorSummary, computed: TensorSummary) -> TensorSummary:
-    """What was captured with a tensor; for what was not, what its value gives."""
+    """Return the captured summary of a tensor, completed from its value."""
     known = {k: v for k, v in msgspec.structs.asdict(captured).items() if v is not None}
     return msgspec.structs.replace(computed, **known)

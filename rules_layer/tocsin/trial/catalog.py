@@ -129,12 +129,12 @@ class Catalog:
 
     @property
     def even(self) -> bool:
-        """Whether no worker is missing at the last step."""
+        """Return whether no worker is missing at the last step."""
         steps = self.steps()
         return not steps or steps[-1] <= self.last_complete
 
     def complete(self, step: int) -> bool:
-        """Whether nothing more is expected for a known global step."""
+        """Return whether nothing more is expected for a known global step."""
         return self.finished or step <= self.last_complete or step in self._settled
 
     def steps(self, mode: Mode = Mode.GLOBAL) -> list[int]:

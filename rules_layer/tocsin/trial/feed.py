@@ -75,7 +75,7 @@ class Feed:
 
     @property
     def missing(self) -> bool:
-        """Whether a worker has not written its collections file."""
+        """Return whether a worker has not written its collections file."""
         found = self.collections
         return found is None or len(found.workers) < found.num_workers
 

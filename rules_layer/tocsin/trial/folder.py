@@ -144,7 +144,7 @@ class Folder:
             raise
 
     def _changed(self, folder: str) -> bool:
-        """Whether files may have come since the last look; in doubt they may."""
+        """Return whether files may have come since the last look; in doubt they may."""
         now = time.time_ns()
         try:
             modified = (self._path / folder).stat().st_mtime_ns

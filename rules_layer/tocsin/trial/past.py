@@ -41,7 +41,7 @@ class _FixedFeed:
         return self.collections.num_workers if self.collections else None
 
     def refresh(self, *, force: bool = False) -> None:
-        """Reads nothing."""
+        """Read nothing."""
 
 
 class PastTrial(Glance):

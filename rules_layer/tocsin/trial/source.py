@@ -41,7 +41,7 @@ class Source(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether a request takes long enough to ask few of them, and many at a time."""
+        """Return whether a request takes long enough to ask few of them, and many at a time."""
 
     def new_files(self, *, everything: bool = False) -> Sequence[NewFile]:
         """Index files that were not read yet, or were written again, in the order of steps.

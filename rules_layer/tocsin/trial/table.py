@@ -142,7 +142,7 @@ class StepFile:
         return replace(self.head(), entries=tuple(entries))
 
     def has_record(self, position: int | None) -> TypeGuard[int]:
-        """Whether an entry has a record, and not a shape or a summary alone."""
+        """Return whether an entry has a record, and not a shape or a summary alone."""
         return position is not None and self.layout.recorded[position]
 
     def shape(self, position: int | None) -> tuple[int, ...] | None:

@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def loaded_all_steps(self) -> bool:
-        """Whether the run has ended and all of it is known."""
+        """Return whether the run has ended and all of it is known."""
         self.maybe_refresh()
         return self._catalog.finished
 
@@ -72,7 +72,7 @@ class Trial:
 
     @property
     def num_workers(self) -> int:
-        """How many workers the job has; 0 while no collections file says so."""
+        """Return how many workers the job has; 0 while no collections file says so."""
         return self._feed.num_workers or 0
 
     @property
@@ -147,7 +147,7 @@ class Trial:
         return self._catalog.global_step(mode, mode_step)
 
     def has_passed_step(self, step: int, mode: Mode = Mode.GLOBAL) -> StepState:
-        """Whether a step was saved, may still be, or will not be."""
+        """Return whether a step was saved, may still be, or will not be."""
         self.maybe_refresh()
         return self._catalog.state(step, mode)
 
@@ -186,7 +186,7 @@ class Trial:
         return [file.index() for file in self._catalog.files(global_step)]
 
     def has_tensor(self, tname: str) -> bool:
-        """Whether a tensor, or a reduction or shape of it, was saved at any step so far."""
+        """Return whether a tensor, or a reduction or shape of it, was saved at any step so far."""
         if not self._catalog.has(tname):
             self.maybe_refresh()
         return self._catalog.has(tname)
@@ -318,7 +318,7 @@ class Trial:
 
         Evaluates the rules over the run as it is now.
         """
-        # The room of reports is above this one.
+        # The package of reports is above this one.
         return import_module("tocsin.report").inline(self.path)
 
 

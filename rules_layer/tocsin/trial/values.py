@@ -96,7 +96,8 @@ class Values:
             raise self._unreadable(file, position, str(error)) from None
 
     def _keeps(self, file: StepFile, position: int, block: Block) -> bool:
-        """Whether to keep a block: not what will hardly be asked for again, nor what is huge."""
+        """Return whether to keep a block: not what will hardly be asked for again, nor what is
+        huge."""
         shared = block[1] > file.places.lengths[position]
         return (shared or block[1] <= SMALL or self._source.remote) and block[1] <= _AHEAD
 

@@ -40,7 +40,7 @@ _PATTERNS: dict[str, tuple[str, ...]] = {
 
 
 def built_in(collection: str) -> bool:
-    """Whether smdebug has the collection, or its name says the role of its tensors.
+    """Return whether smdebug has the collection, or its name says the role of its tensors.
 
     >>> built_in("gradients"), built_in("relu_output"), built_in("mine")
     (True, True, False)
@@ -49,7 +49,7 @@ def built_in(collection: str) -> bool:
 
 
 def belongs(name: str, collection: str) -> bool:
-    """Whether a tensor belongs to a built-in collection by its name alone.
+    """Return whether a tensor belongs to a built-in collection by its name alone.
 
     It does if smdebug's pattern for the collection (of any framework) matches, or if the name shows
     the role of the collection: ``dense/kernel:0`` belongs to ``weights``.

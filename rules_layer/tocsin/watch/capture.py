@@ -45,7 +45,7 @@ def plain_capture(capture: Capture) -> dict[str, Any]:
 
 
 def known_key(key: str, into: type[Capture] | type[CollectionConfig]) -> bool:
-    """Whether a section may hold the key: one of its own, or a step key of a mode."""
+    """Return whether a section may hold the key: one of its own, or a step key of a mode."""
     mode, dot, step_key = key.partition(".")
     return (mode in _MODES and step_key in _STEP_KEYS) if dot else key in _names(into)
 
@@ -107,7 +107,7 @@ def _reduction(name: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Splits at commas, but not in a group, a class or a count, nor at escaped ones."""
+    """Split at commas, but not in a group, a class or a count, nor at escaped ones."""
     start, depth, in_class = 0, 0, False
     for token in _TOKEN.finditer(text):
         first, last = token[0][0], token[0][-1]

@@ -123,7 +123,7 @@ class Capture:
     Collections override what is set here.
 
     save_interval: every N-th step of a mode; 10 without any setting.
-    save_interval_seconds: or after so many seconds, if that is sooner.
+    save_interval_seconds: also save after this many seconds, whichever comes first.
     collections: by name; their tensors are captured, whether a rule reads them or not.
     start_step, end_step: the window of ``save_interval``, without ``end_step`` itself.
     save_steps: these steps too, in the window or not.
@@ -204,12 +204,13 @@ class Watch:
     profile: the defaults of rules.
     severity: of all alerts; by default each rule's own.
     actions: what to do when a rule fires.
-    rules: by name, or as sections; by default those of the profile.
-    capture: what is captured beyond what rules need, and when.
+    rules: names or sections; they replace the rules of the profile.
+    capture: tensors to capture beyond what rules need, and when.
     notify: times of notifications.
-    silences: for which jobs and rules nobody is notified, until when.
+    silences: jobs and rules that do not notify until a given time.
+    machine: also watch the machine; see docs/machine.md.
     custom_rules: a folder of rules, relative to this file.
-    dry_run: whether actions are logged and not taken.
+    dry_run: log actions instead of taking them.
     """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"

@@ -48,7 +48,7 @@ class Fault(NamedTuple):
 
     @property
     def mild(self) -> bool:
-        """Whether it concerns only notification: then the rules can be evaluated."""
+        """Return whether it concerns only notification: then the rules can be evaluated."""
         return self.path[:1] in (("notify",), ("silences",)) or self.path[2:3] == ("inhibits",)
 
 

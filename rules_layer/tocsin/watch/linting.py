@@ -76,7 +76,7 @@ def _in_lines(data: bytes, found: list[Fault], yaml: bool) -> tuple[FaultInLine,
 
 
 def _custom(watch: Watch, path: Path, load: Loads) -> Iterator[Fault]:
-    """Loads the file's ``custom_rules``; yields a fault if that fails."""
+    """Load the file's ``custom_rules``; yield a fault if that fails."""
     if watch.custom_rules is None:
         return
     folder = path.parent / watch.custom_rules

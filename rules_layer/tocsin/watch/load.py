@@ -37,7 +37,7 @@ def read_watch(path: str | Path, *, mild: Callable[[Fault], None] | None = None)
 
 
 def is_yaml(path: Path) -> bool:
-    """Whether the file is read as YAML, by its name. Otherwise it is read as JSON."""
+    """Return whether the file is read as YAML, by its name. Otherwise it is read as JSON."""
     return path.suffix in (".yaml", ".yml")
 
 
@@ -131,7 +131,7 @@ def _yaml(data: bytes) -> Any:
 
 
 def _as_json(content: Any) -> str:
-    """Writes out the aliases of YAML, up to a limit: a few lines can expand to gigabytes."""
+    """Write out the aliases of YAML, up to a limit: a few lines can expand to gigabytes."""
     encoder = json.JSONEncoder(allow_nan=False, default=_text_of_date)
     parts, size = [], 0
     for part in encoder.iterencode(content):

@@ -1,4 +1,4 @@
-"""Which tensors of a run the rules read."""
+"""The tensors of a run that its rules read."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Selection:
         return place(entry.name, self._collections_of(entry.name), role, entry.kind)
 
     def contains(self, collection: str, name: str) -> bool:
-        """Whether a tensor is in a collection of the run."""
+        """Return whether a tensor is in a collection of the run."""
         if collection == "all":
             return True
         known = self.collections.collections.get(collection) if self.collections else None
@@ -166,7 +166,8 @@ class Selection:
 
 
 def _depth(read: Read) -> int:
-    """How many earlier saves a read needs: those it asks for, or one to compute an update from."""
+    """Return how many earlier saves a read needs: those it asks for, or one to compute an update
+    from."""
     return max(read.back, int(not UPDATE_FIELDS.isdisjoint(read.fields)))
 
 

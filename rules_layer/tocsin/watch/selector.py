@@ -1,4 +1,4 @@
-"""Which tensors a rule reads: one answer for the hook that captures and for the evaluation."""
+"""The tensors that a rule reads: one answer for the hook that captures and for the evaluation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PatternMatcher:
         self._failures = Counter[str]()
 
     def matches(self, patterns: Iterable[str], name: str, owner: str) -> bool:
-        """Whether a pattern is found in a name. ``owner`` is whose the patterns are."""
+        """Return whether a pattern is found in a name. ``owner`` is whose the patterns are."""
         return any(self._found(pattern, name, owner) for pattern in patterns)
 
     def _found(self, pattern: str, name: str, owner: str) -> bool:
@@ -94,7 +94,8 @@ def reads_of(
 
 
 def asks_for_names(rule: Watched) -> bool:
-    """Whether what a rule reads depends on names of tensors, beside their roles and kinds."""
+    """Return whether what a rule reads depends on names of tensors, beside their roles and
+    kinds."""
     reads = rule.reads.tensors.values()
     patterns = rule.options.include or rule.options.exclude
     return bool(patterns) or any(read.collections or read.regex for read in reads)

@@ -40,14 +40,14 @@ class Silence:
     id: _Text = WATCH_FILE
 
     def covers(self, job: str, rule: str, severity: Severity) -> bool:
-        """Whether it covers an alert, at any time."""
+        """Return whether it covers an alert, at any time."""
         return fnmatchcase(job, self.job) and self.covers_rule(rule, severity)
 
     def covers_rule(self, rule: str, severity: Severity | None) -> bool:
-        """Whether it covers an alert of its jobs. A severity of None is not known yet."""
+        """Return whether it covers an alert of its jobs. A severity of None is not known yet."""
         matches = severity is None or self.severity in (None, severity)
         return fnmatchcase(rule, self.rule) and matches
 
     def covers_all(self, job: str) -> bool:
-        """Whether it covers all alerts of a job."""
+        """Return whether it covers all alerts of a job."""
         return fnmatchcase(job, self.job) and self.rule == "*" and self.severity is None

@@ -83,7 +83,7 @@ class Watched:
 
     @property
     def is_custom(self) -> bool:
-        """Whether the rule is not one of Tocsin's own."""
+        """Return whether the rule is not one of Tocsin's own."""
         return not type(self.rule).__module__.startswith("tocsin.rules.")
 
     def severity_of(self, verdict: Severity | None) -> Severity:
@@ -238,5 +238,5 @@ def _check_ids(reads: Reads, options: Options) -> None:
 
 
 def _fingerprint(*judging: Any) -> str:
-    """Changes when a rule would judge differently: then its state is dropped."""
+    """Change when a rule would judge differently: then its state is dropped."""
     return hashlib.sha256(msgspec.json.encode(judging, order="sorted")).hexdigest()[:16]

@@ -370,8 +370,8 @@ def test_inside_a_hybridized_network_nothing_is_seen(
     assert not [name for name in found if "relu" in name]
     (said,) = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert said == (
-        "3 of 3 blocks are not called, as those inside a hybridized network: nothing is captured "
-        "of their inputs and outputs (net_dense0_relu …)"
+        "3 of 3 blocks are not called (inside a hybridized network): their inputs and outputs are "
+        "not captured (net_dense0_relu …)"
     )
 
 

@@ -102,7 +102,7 @@ def test_a_table(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].split() == ["NAME", "COLLECTIONS", "ROLE", "KIND", "RULES"]
     act = next(line for line in lines if line.startswith("act_output_0"))
     assert act.split()[1:5] == ["relu_output", "activation_outputs", "activation_output", "relu"]
-    assert "these rules would find nothing:" in lines
+    assert "these rules would have nothing to judge:" in lines
     assert any(line.startswith("  TreeDepth: role tree") for line in lines)
 
 

@@ -217,7 +217,7 @@ def test_the_guard_counts_runs_of_the_whole_deployment(table: Table) -> None:
     for guard in guards:
         held = guard.may("s3://b/a/3", "sagemaker")
         assert held is not None
-        assert "2 within 10 min of one owner (stopGuard)" in held.why
+        assert "2 within 10 min per owner (stopGuard)" in held.why
         assert held.until == NOW + 600
     assert guards[0].may("s3://b/a/4", "hook") is None, "requests to hooks are not stops"
     assert guards[0].may("s3://b/b/4", "sagemaker") is None

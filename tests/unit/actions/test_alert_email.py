@@ -125,7 +125,7 @@ Recent:   █▄▁ abs_mean: min 3.1e-09, max 2e-07, last 3.1e-09, steps 100 to
 Severity: warning
 Time:     2026-01-02T03:04:05Z
 
-What to look at: {ADVICE}
+What to do: {ADVICE}
 
 Job:      j1
 Run:      s3://captures/jobs/j1/debug-output
@@ -145,7 +145,7 @@ def test_a_rule_with_a_name_of_its_own_that_nobody_knows(ask: Any, world: Any) -
     fields = {"RuleConfigurationName": "grads", "Rule": "Homemade"}
     body = alert_email(ask("email", fields), world.lookups)
     assert body.startswith("grads (Homemade) fired in training job j1.\n\n")
-    assert "What to look at" not in body
+    assert "What to do" not in body
     assert "Recent" not in body
 
 

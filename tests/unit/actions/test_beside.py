@@ -59,7 +59,7 @@ def test_what_fails_or_takes_long_holds_nothing_back() -> None:
     ("found", "says"),
     [
         (None, None),
-        ([], "The machine at that time: no rule about it fires."),
+        ([], "The machine at that time: no machine rule fires."),
         (
             ["firing"],
             "  InputBottleneck, warning since 2026-11-23 01:11 UTC: node_0 waits for data 50 %",

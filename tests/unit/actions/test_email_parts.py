@@ -21,7 +21,7 @@ def test_the_report_opens_by_its_link_or_in_the_console(world: Any) -> None:
     world.report = ReportLinks("https://s3.example/r?X-Amz-Signature=1", "https://c.example/")
     text = see_more("s3://captures/j1", world.lookups)
     assert "\n  https://s3.example/r?X-Amz-Signature=1\n" in text
-    assert "Everybody with this link can\nopen it, for at most 12 hours" in text
+    assert "Anyone with this link can open it\nfor up to 12 hours" in text
     assert text.endswith("\n  https://c.example/")
 
 

@@ -109,7 +109,7 @@ def test_a_bug_is_one_line_too(tocsin, ill, monkeypatch):
     monkeypatch.setattr("tocsin.cli.check.check", lambda *_, **__: {}["gone"])
     complaint = tocsin("check", ill).complaint
     assert complaint.startswith("KeyError: 'gone' (in test_app.py, line ")
-    assert "a bug of Tocsin" in complaint
+    assert "a bug in Tocsin" in complaint
 
 
 def test_an_interrupt_is_no_finding(tocsin, ill, monkeypatch):

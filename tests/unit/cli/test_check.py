@@ -163,7 +163,7 @@ def test_a_step_without_tensors_for_it(tocsin, ill):
     said = tocsin("check", ill, "--rule", "VanishingGradient:tensor_regex=^none$")
     assert said.code == 2
     assert "NotApplicable" in said.out
-    assert "never captured: name matching '^none$'" in said.out
+    assert "not captured: name matching '^none$'" in said.out
 
 
 def test_the_runs_own_configuration(tocsin, ill):

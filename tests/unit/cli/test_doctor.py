@@ -208,7 +208,7 @@ def test_an_output_that_an_older_stack_lacks() -> None:
     outputs = {name: value for name, value in OUTPUTS.items() if name != "ActQueueUrl"}
     ok, text = checked(outputs=outputs)["concurrency"]
     assert ok is False
-    assert "no output ActQueueUrl: it is older than this terminal; deploy again" in text
+    assert "no output ActQueueUrl: it is older than this command line; deploy again" in text
 
 
 def test_no_stack_is_said() -> None:

@@ -62,7 +62,7 @@ def test_check_of_a_run_with_a_link_that_leads_out(ill: Path, key: str, target: 
     done = command(SCRIPT, "check", ill)
     assert done.returncode == 1
     assert "IssuesFound" in done.stdout
-    assert f"{key!r} leads out of the run {ill}" in done.stderr
+    assert f"{key!r} points outside of the run {ill}" in done.stderr
 
 
 def test_the_other_commands_of_a_run_with_pipes(ill: Path) -> None:

@@ -62,7 +62,7 @@ def test_without_a_machine_run_it_says_what_is_missing(tocsin: Any, tmp_path: Pa
     (tmp_path / "profiler-output").mkdir()
     said = tocsin("profile", str(tmp_path), "--trace", str(tmp_path / "t.json"))
     assert said.code == 2
-    assert "no minute of a machine" in said.err
+    assert "no machine minutes" in said.err
 
 
 def test_reports_and_files_of_amazon(tocsin: Any, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_every_command_on_a_local_folder(ill: Path, tmp_path: Path) -> None:
     )
     for command, (code, _, err) in zip(commands, _said(*commands), strict=True):
         assert "boto3" not in err, command
-        assert "bug of Tocsin" not in err, command
+        assert "bug in Tocsin" not in err, command
         expected = {"check": 1, "watch": 1, "replay": 1, "profile": 2, "trace": 2}
         assert code == expected.get(command[0], 0), (command, err)
     assert Path(page).is_file()

@@ -343,7 +343,7 @@ def test_attempts_that_never_finish_end_with_the_step_given_up(
     assert outcomes == ["crashed"] * 4 + ["done", "done"]
     given_up, healed = published(ports, StatusChange)
     assert given_up.rule_evaluation_status is RuleStatus.ERROR
-    assert given_up.status_details.startswith("step 1 was given up")
+    assert given_up.status_details.startswith("step 1 was skipped")
     assert (healed.rule_evaluation_status, healed.step) == (RuleStatus.IN_PROGRESS, 2)
 
 

@@ -185,7 +185,7 @@ def test_what_a_rule_comes_to(script: str, ending: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("tensors", "details"),
     [
-        ({"all": ()}, "never captured: any tensor"),
+        ({"all": ()}, "not captured: any tensor"),
         ({"all": (TENSOR,)}, "nothing; it reads any tensor"),
     ],
 )

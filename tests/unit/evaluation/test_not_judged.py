@@ -76,42 +76,42 @@ def judged(rule: Watched, steps: Iterable[str], end: bool = True) -> tuple[str, 
     return found, record.status.value, record.details
 
 
-FEW = ("too_few_steps", "NoIssuesFound", "too few steps to judge by")
+FEW = ("too_few_steps", "NoIssuesFound", "too few steps to judge")
 
 
 @pytest.mark.parametrize(
     ("rule", "steps", "expected"),
     [
         (needy({"l": (LOSS,)}), ["", ""],
-         ("no_loss", "NotApplicable", "never captured: role loss")),
+         ("no_loss", "NotApplicable", "not captured: role loss")),
         (needy({"l": (LOSS, METRIC)}), [""], ("no_loss", "NotApplicable",
-                                             "never captured: role loss or role metric")),
+                                             "not captured: role loss or role metric")),
         (needy({"l": (LOSS,), "w": (WEIGHT,)}), ["w", "w"],
-         ("no_loss", "NotApplicable", "missing; never captured: role loss")),
+         ("no_loss", "NotApplicable", "missing; not captured: role loss")),
         (needy({"l": (LOSS,), "w": (WEIGHT,)}), ["", "w"],
-         ("no_loss", "NotApplicable", "missing; never captured: role loss")),
+         ("no_loss", "NotApplicable", "missing; not captured: role loss")),
         (needy({"l": (LOSS,), "w": (WEIGHT,)}), ["l"],
-         ("not_captured", "NotApplicable", "missing; never captured: role weight")),
+         ("not_captured", "NotApplicable", "missing; not captured: role weight")),
         (needy({"l": (LOSS,), "w": (WEIGHT,)}), [""],
-         ("not_captured", "NotApplicable", "never captured: role loss, role weight")),
+         ("not_captured", "NotApplicable", "not captured: role loss, role weight")),
         # both were there, and never together
         (needy({"l": (LOSS,), "w": (WEIGHT,)}), ["l", "w"],
          ("not_captured", "NotApplicable", "missing; it reads role loss, role weight")),
         (needy({"m": (METRIC,)}), [""],
-         ("not_captured", "NotApplicable", "never captured: role metric")),
-        (needy({"any": ()}), [""], ("not_captured", "NotApplicable", "never captured: any tensor")),
+         ("not_captured", "NotApplicable", "not captured: role metric")),
+        (needy({"any": ()}), [""], ("not_captured", "NotApplicable", "not captured: any tensor")),
         (needy({}), [""], ("", "NoIssuesFound", "")),
         # a loss of whatever name or kind would not do
         (needy({"l": Read(regex=("^x",))}), [""],
-         ("not_captured", "NotApplicable", "never captured: name matching '^x'")),
+         ("not_captured", "NotApplicable", "not captured: name matching '^x'")),
         (needy({"l": Read(roles=(LOSS,), kinds=("k",))}), [""],
-         ("not_captured", "NotApplicable", "never captured: role loss of kind k")),
+         ("not_captured", "NotApplicable", "not captured: role loss of kind k")),
         (needy({"l": (LOSS,)}, include=("^x",)), [""],
-         ("not_captured", "NotApplicable", "never captured: role loss")),
+         ("not_captured", "NotApplicable", "not captured: role loss")),
         (needy({"l": (LOSS,)}, exclude=("^x",)), [""],
-         ("not_captured", "NotApplicable", "never captured: role loss")),
+         ("not_captured", "NotApplicable", "not captured: role loss")),
         (needy({"l": (LOSS,)}, peers=True), [""],
-         ("not_captured", "NotApplicable", "never captured: role loss of several workers")),
+         ("not_captured", "NotApplicable", "not captured: role loss of at least two workers")),
         # too few steps
         (needy({"l": (LOSS,)}), [], FEW),
         (needy({"l": (LOSS,)}, patience=2), ["l", "l"], FEW),
@@ -119,7 +119,7 @@ FEW = ("too_few_steps", "NoIssuesFound", "too few steps to judge by")
         (needy({"l": (LOSS,)}, start_step=9), ["l", "l"], FEW),
         (needy({"l": (LOSS,)}, mode=Mode.EVAL), ["l", "l"], FEW),
         (needy({"l": (LOSS,)}, mode=Mode.EVAL), ["", ""],
-         ("no_loss", "NotApplicable", "never captured: role loss")),
+         ("no_loss", "NotApplicable", "not captured: role loss")),
         # judged
         (needy({"l": (LOSS,)}), ["", "l", ""], ("", "NoIssuesFound", "")),
         (needy({"l": (LOSS,)}, patience=2), ["l", "l", "l"], ("", "NoIssuesFound", "")),

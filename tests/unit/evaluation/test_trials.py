@@ -201,7 +201,7 @@ def test_a_runs_own_file_brings_no_rules(
     (line,) = report.log
     assert line.endswith(
         "refused custom_rules of watch.json: "
-        "only the watch file of a deployment brings rules, which this one may name"
+        "custom_rules work in the watch file of a deployment only; this one may name its rules"
     )
     checkpoint = looks.look()
     assert checkpoint.rules["Whole"].data_points == 1

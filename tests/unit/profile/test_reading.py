@@ -174,7 +174,7 @@ def test_traces_of_tensorflow_are_dated_by_the_file_beside(tmp_path: Path) -> No
         "7-algo-1",
         "tensorflow",
     )
-    assert "no .metadata file dates it" in notes[0]
+    assert "no .metadata file gives its date" in notes[0]
 
 
 def test_whose_a_file_is() -> None:

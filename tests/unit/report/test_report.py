@@ -159,7 +159,7 @@ def test_comparison_has_the_other_runs(page: Page, tmp_path: Path) -> None:
     ("steps", "ended", "missing"),
     [
         (0, False, ["No step is complete", "No loss was captured", "No gradients or weights"]),
-        (1, True, ["No activity of units", "There is one step"]),
+        (1, True, ["No activity of units", "There is only one step"]),
         (5, False, ["No activity of units", "The run has not ended"]),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_former_id_is_reported_with_the_text_of_today() -> None:
     ("name", "contract", "text", "severity"),
     [
         ("mine.price", PRICE, "a.py:1: a price is negative; it is in cents", Severity.CRITICAL),
-        ("mine.price", None, "a.py:1: the contract mine.price is broken", Severity.WARNING),
+        ("mine.price", None, "a.py:1: contract mine.price is broken", Severity.WARNING),
         ("broadcast", PRICE, f"a.py:1: {CONTRACTS['broadcast'].text}", Severity.CRITICAL),
     ],
 )

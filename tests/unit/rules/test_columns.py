@@ -141,5 +141,5 @@ def test_many_that_have_exchanged_their_places_leave_a_small_state() -> None:
     state, verdict = TrainEvalInputs().evaluate({}, Step(0, Mode.TRAIN, 0, 0.0, tensors))
     assert verdict.measure is not None
     assert verdict.measure.value > 1000
-    assert "columns 0, 1, 2, 3, 4, 5 … (the first is 0)" in (verdict.detail or "")
+    assert "columns 0, 1, 2, 3, 4, 5 … (counted from 0)" in (verdict.detail or "")
     assert len(str(state)) < 400

@@ -84,6 +84,6 @@ def test_it_says_what_varies() -> None:
         each.detail for each in judged(EvaluationUnchanged(), run([2.0] * 6)) if each.violation
     ]
     assert detail == (
-        "loss is 2 as in the 4 evaluations before, while the loss of training varies from 0.903 "
+        "loss is 2 again, as in the 4 evaluations before, while training loss varies from 0.903 "
         "to 1.1: the model does not change"
     )

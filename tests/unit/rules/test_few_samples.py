@@ -88,7 +88,7 @@ def test_few_samples(steps: Iterator[Step], expected: object) -> None:
 def test_says_how_many() -> None:
     verdict = list(judged(FewSamples(), run(40)))[-1]
     assert verdict.detail == (
-        "the model has seen 40 different samples in training, each about 480 times"
+        "the model was trained on only 40 different samples, each seen about 480 times"
     )
     assert dict(verdict.evidence) == {"different": 40, "times": 480}
 
@@ -96,7 +96,7 @@ def test_says_how_many() -> None:
 def test_an_estimate_is_called_so() -> None:
     details = {each.detail for each in judged(FewSamples(), run(90)) if each.violation}
     assert details
-    assert all("has seen about " in detail for detail in details)
+    assert all("trained on only about " in detail for detail in details)
 
 
 @pytest.mark.parametrize(

@@ -164,11 +164,11 @@ def test_without_hashes_it_says_so() -> None:
     (verdict,) = judged(FirstEpochGap(), [Step(0, Mode.TRAIN, 0, 0.0, found)])
     assert (verdict.outcome, verdict.detail) == (
         NOT_APPLICABLE,
-        "no hashes of samples of training",
+        "no sample hashes of training",
     )
 
 
 def test_it_says_both_losses() -> None:
     detail = judged(FirstEpochGap(), run([1.0] * 3))[-1].detail
-    both = "mse_loss is 1 in EVAL and 0.5 in TRAIN"
-    assert detail == f"{both}, as when its samples were new to the model"
+    trained = "training loss on samples that were new to the model was 0.5"
+    assert detail == f"mse_loss: evaluation loss is 1, {trained}"

@@ -133,8 +133,8 @@ def test_says_what_was_compared() -> None:
         "worker_0",
     )
     assert verdict.detail == (
-        "in 20 saves the loss went from 2 to 2, and a step can remove at most 5e-06 of it; "
-        "in 10 steps w changed by 1e-05 of its size"
+        "in 20 saves the loss went from 2 to 2; one step reduces it by at most 5e-06 of its "
+        "value; w changed by 1e-05 of its size in 10 steps"
     )
     assert dict(verdict.evidence) == {
         "gain": pytest.approx(5e-6),

@@ -77,8 +77,8 @@ def test_losses_whose_best_constant_is_unknown() -> None:
 
 def test_it_says_both() -> None:
     detail = judged(LossGap(), run(0.8, [9.0] * 10))[-1].detail or ""
-    assert "below that of a constant guess in TRAIN" in detail
-    assert "above it in EVAL, and was never better there" in detail
+    assert "below that of a constant prediction; evaluation loss is" in detail
+    assert "above it, and was never better" in detail
 
 
 def losses_alone(train: list[float], evaluated: list[float], before: int = 0) -> Iterator[Step]:

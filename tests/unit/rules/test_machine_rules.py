@@ -238,7 +238,7 @@ def test_training_hung(minutes: Any, expected: bool) -> None:
     [
         ({"gpu0__GPUUtilization": 100.0, "gpu0__Power": 90.0}, "wait in a collective operation"),
         ({"gpu0__GPUUtilization": 100.0, "gpu0__Power": 290.0}, "its GPUs compute"),
-        ({"cpu__CPUUtilization": 3.0}, "its processors are used 3 %"),
+        ({"cpu__CPUUtilization": 3.0}, "its processors are 3 % utilized"),
     ],
 )
 def test_a_hang_says_what_the_machine_does(series: Any, says: str) -> None:

@@ -52,8 +52,8 @@ def test_a_constant_guess_decides_where_skills_vary(constant: float, expected: O
 def test_it_says_both_skills() -> None:
     verdicts = judged(Memorises(), run([0.8] * 1000, [0.0] * 40))
     (detail, *_) = [verdict.detail for verdict in verdicts if verdict.violation]
-    assert "% in TRAIN" in detail
-    assert "% in EVAL" in detail
+    assert "% in training" in detail
+    assert "% in evaluations" in detail
 
 
 def test_training_alone_is_undecided() -> None:

@@ -57,4 +57,6 @@ def test_two_optimizers_that_take_turns() -> None:
     ]
     verdicts = list(judged(NoGradient(), run))
     assert [each.outcome for each in verdicts[-3:]] == [UNDECIDED, VIOLATION, VIOLATION]
-    assert "saved with worker_0/gradient/actor were 0 in 10 saves in a row" in verdicts[-1].detail
+    assert (
+        "saved with worker_0/gradient/actor were 0 in 10 consecutive saves" in verdicts[-1].detail
+    )

@@ -109,7 +109,7 @@ def test_folds(first: float, moved: float, alarmed: bool) -> None:
 def test_says_how_many() -> None:
     verdict = list(judged(TrainEvalOverlap(), run(1.0)))[-1]
     assert verdict.detail == (
-        "100 % of the samples of evaluations were seen in training, by hashes of 32 of them"
+        "100 % of the evaluation samples were also seen in training (32 hashes compared)"
     )
     assert dict(verdict.evidence) == {"share": 1.0, "most": 0.9}
 

@@ -86,7 +86,7 @@ def test_starting_late_with_older_values_at_hand(make_step: MakeStep) -> None:
     step = make_step("tensors", 2, [new, valued([1.0], past=[valued([1.0])] * 2)])
     _, verdict = UnchangedTensor(tensor_regex=(".",)).evaluate({}, step)
     assert (verdict.tensor, verdict.worker) == ("a", "worker_0")
-    assert (verdict.reason, verdict.detail) == (Reason.CONSTANT, "a is the same in 3 saves")
+    assert (verdict.reason, verdict.detail) == (Reason.CONSTANT, "a has not changed in 3 saves")
     assert dict(verdict.evidence) == {"saves": 3}
 
 

@@ -112,7 +112,7 @@ def test_says_what_happened(make_step: MakeStep) -> None:
     steps = [make_step("losses", 10 * at, {"loss": 2.3 if at < 9 else 2.25}) for at in range(51)]
     verdict = decided(rule(), steps)[500]
     assert (verdict.reason, verdict.tensor) == (Reason.NOT_DECREASING, "loss")
-    assert verdict.detail == "loss never fell by 5 % of 2.3: its best median is 2.25"
+    assert verdict.detail == "loss never fell by 5 %: it started at 2.3, its best is 2.25"
     assert dict(verdict.evidence) == {
         "decrease_percent": pytest.approx(2.17, abs=0.01),
         "best": 2.25,

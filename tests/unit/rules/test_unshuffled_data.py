@@ -88,9 +88,7 @@ def test_numbers_are_samples_only_where_inputs_have_as_many() -> None:
 
 def test_says_what_it_saw() -> None:
     verdict = list(judged(UnshuffledData(), steps(BY_CLASS)))[-1]
-    assert verdict.detail.endswith(
-        "though there are 5 classes: batches follow the order of classes"
-    )
+    assert verdict.detail.endswith("although there are 5 classes: the data is sorted by class")
     assert verdict.evidence["correlation"] > 0.9
 
 

@@ -229,7 +229,7 @@ def test_length_and_its_checksum():
     with pytest.raises(Unreadable, match="checksum of the record's length"):
         decode_record(damaged)
     assert decode_record(damaged, check=False).name == "raw"
-    with pytest.raises(Unreadable, match="record says 82 bytes"):
+    with pytest.raises(Unreadable, match="record claims 82 bytes"):
         decode_record(GOLDEN[:-1])
     with pytest.raises(Unreadable, match="too few"):
         decode_record(GOLDEN[:15])
@@ -245,7 +245,7 @@ def test_footer():
 def test_a_file_that_breaks_off(cut):
     found = frames(GOLDEN + GOLDEN[:cut])
     assert decode_record(next(found)).name == "raw"
-    with pytest.raises(Unreadable, match="breaks off"):
+    with pytest.raises(Unreadable, match="is truncated"):
         next(found)
 
 

@@ -131,16 +131,16 @@ def test_ranges_that_are_none(storage, bad):
 @pytest.mark.parametrize("key", ["../outside", "b/../../outside", "/etc/passwd", "", "."])
 def test_keys_stay_inside_the_run(storage, tmp_path, key):
     (tmp_path / "outside").write_bytes(b"secret")
-    with pytest.raises(ValueError, match="out of the run"):
+    with pytest.raises(ValueError, match="outside of the run"):
         storage.read(key)
-    with pytest.raises(ValueError, match="out of the run"):
+    with pytest.raises(ValueError, match="outside of the run"):
         storage.write(key, b"")
 
 
 def test_links_stay_inside_the_run(storage, tmp_path):
     (tmp_path / "outside").write_bytes(b"secret")
     (tmp_path / "run" / "link").symlink_to(tmp_path / "outside")
-    with pytest.raises(ValueError, match="out of the run"):
+    with pytest.raises(ValueError, match="outside of the run"):
         storage.read("link")
 
 
@@ -152,7 +152,7 @@ def test_folders_that_are_links_stay_inside_the_run(storage, tmp_path, key):
     (tmp_path / "run" / "link").symlink_to(outside)
     (tmp_path / "run" / "b" / "link").symlink_to(outside)
     for use in (storage.read, storage.head, lambda key: storage.write(key, b"")):
-        with pytest.raises(ValueError, match="out of the run"):
+        with pytest.raises(ValueError, match="outside of the run"):
             use(key)
     assert [path.name for path in outside.iterdir()] == ["secret"]
 

@@ -104,7 +104,7 @@ def test_the_event_file_is_truncated(storage, left):
         (0, "checksum of the record's length"),  # the length itself
         (9, "checksum of the record's length"),
         (-1, "checksum of the record is wrong"),
-        (60, "checksum that the index names"),  # content, behind smdebug's constant footer
+        (60, "does not match the checksum"),  # content, behind smdebug's constant footer
     ],
 )
 def test_one_record_is_damaged(storage, offset, reason):
@@ -126,7 +126,7 @@ def test_one_record_is_damaged(storage, offset, reason):
         ({"length": 3}, "too few"),
         ({"length": 0}, "too few"),
         ({"start": 1}, "checksum"),
-        ({"crc32": 1}, "checksum that the index names"),
+        ({"crc32": 1}, "does not match the checksum"),
     ],
 )
 def test_the_index_is_wrong(storage, changes, reason):
@@ -152,4 +152,4 @@ def test_an_event_file_that_leads_out_of_the_run(storage, tmp_path, tmp_path_fac
     path.unlink()
     path.symlink_to(outside)
     outcome = _outcome(read_values(storage, _index(storage)))
-    assert all("out of the run" in reason for reason in outcome.values())
+    assert all("outside of the run" in reason for reason in outcome.values())

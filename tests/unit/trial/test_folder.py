@@ -124,7 +124,7 @@ def test_links_may_not_lead_out(run, tmp_path):
     two.symlink_to(events / "two")
     tensor = run.trial().tensor("loss")
     for step in (0, 1):
-        with pytest.raises(Unreadable, match="leads out of the run"):
+        with pytest.raises(Unreadable, match="points outside of the run"):
             tensor.value(step)
     assert tensor.value(2).item() == 2
 
@@ -137,7 +137,7 @@ def test_an_index_file_may_be_a_link_within_the_run(run, tmp_path):
         path.symlink_to(home)
     trial = run.trial()
     assert trial.steps() == [0]
-    assert "leads out of the run" in trial.damaged[index_key(1, "worker_0")]
+    assert "points outside of the run" in trial.damaged[index_key(1, "worker_0")]
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)

@@ -211,5 +211,5 @@ def test_a_checksum_that_the_index_names(run):
     content = bytearray(path.read_bytes())
     content[content.index(W.tobytes()) + 5] ^= 1
     path.write_bytes(content)
-    with pytest.raises(Unreadable, match="checksum that the index names"):
+    with pytest.raises(Unreadable, match="does not match the checksum"):
         run.trial().tensor("a").value(0)

@@ -1,1 +1,1 @@
-"""What a script calls between the outputs of a model and its updates."""
+"""The calls of a script between the outputs of a model and its updates."""

@@ -95,7 +95,7 @@ class Axes:
             self._follow(name, args, found)
 
     def _indexed(self, given: Any, index: Any) -> None:
-        """What is cut from a place on, was viewed in order to be shifted."""
+        """Note that what is cut from a place on was viewed in order to be shifted."""
         if any(isinstance(each, slice) and each.start for each in parts_of_index(index)):
             self._views.pop(id(given), None)
 
@@ -132,7 +132,7 @@ class Axes:
 
 
 def is_permuted(before: Any, after: Any) -> bool:
-    """Whether a view moves an axis past others; those of length 1 do not count.
+    """Return whether a view moves an axis past others; those of length 1 do not count.
 
     It is so where an axis that is neither divided nor joined has another stride. The last two are
     left alone where one is a multiple of the other: heads may have been moved to the samples.
@@ -161,7 +161,7 @@ def _groups(before: Any, after: Any) -> Iterator[tuple[list[int], list[int], boo
 
 
 def _is_parameter(factor: Any) -> bool:
-    """Whether it is one, or a view of one."""
+    """Return whether it is one, or a view of one."""
     if not isinstance(factor, torch.Tensor) or isinstance(factor, torch.nn.Parameter):
         return True
     node = factor.grad_fn

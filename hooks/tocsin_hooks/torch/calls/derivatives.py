@@ -86,7 +86,7 @@ def _is_sum_of_terms(function: Any, given: Sequence[Any]) -> bool:
 
 
 def _is_of_model(tensor: Any, inputs: tuple[Any, ...]) -> bool:
-    """Whether it was computed from one of the inputs, and from parameters."""
+    """Return whether it was computed from one of the inputs, and from parameters."""
     if tensor.grad_fn is None or any(tensor is each for each in inputs):
         return False
     nodes = list(nodes_of(tensor.grad_fn, _MOST_NODES))

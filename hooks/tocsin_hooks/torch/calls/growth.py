@@ -1,4 +1,4 @@
-"""Whether a number grows with the samples that it was computed of, as a sum does."""
+"""Growth of a number with the samples that it was computed of, as of a sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was picked from something by an index, as the nodes of a graph that have labels."""
+"""Outputs selected by an index, such as the nodes of a graph that have labels."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ class Picked:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was picked by a mask that is true everywhere."""
+        """Return whether it was picked by a mask that is true everywhere."""
         mask = self.index
         return isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and bool(mask.all())
 
     def is_same(self, index: Any) -> bool:
-        """Whether samples were chosen by this very index, whatever the values that this has by now:
-        columns are the same ones of all samples."""
+        """Return whether samples were chosen by this very index, whatever the values that this has
+        by now: columns are the same ones of all samples."""
         own, other = parts_of_index(self.index), parts_of_index(index)
         choices = [(a, b) for a, b in zip(own, other, strict=False) if _is_choice(a)]
         same = len(own) == len(other) and all(_is_one(*each) for each in choices)
         return same and self._chooses_samples(own)
 
     def _chooses_samples(self, parts: tuple[Any, ...]) -> bool:
-        """Whether the first choice is among samples: a single graph may have an axis before."""
+        """Return whether the first choice is among samples: a single graph may have an axis
+        before."""
         first = next((place for place, each in enumerate(parts) if _is_choice(each)), None)
         return first is not None and prod(self.of.shape[:first]) == 1
 
@@ -92,7 +93,7 @@ class IndexedOutputs:
 
 
 def _is_all(picked: Picked, found: Iterable[Any]) -> bool:
-    """Whether nothing was left out, as where the only column is picked."""
+    """Return whether nothing was left out, as where the only column is picked."""
     chosen = any(map(_is_choice, parts_of_index(picked.index)))
     return not chosen and all(each.numel() == picked.of.numel() for each in found)
 

@@ -123,7 +123,7 @@ class LossCall:
 
     @property
     def has_classes(self) -> bool:
-        """Whether the targets are numbers of classes."""
+        """Return whether the targets are numbers of classes."""
         return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
 
 
@@ -254,7 +254,7 @@ def _calling_frame(frame: FrameType, function: Any) -> FrameType:
 def _before(
     listener: Listener, caller: Callable[..., Any], func: Any, args: Any, kwargs: Any
 ) -> RecordedCall | None:
-    """What the tape has of the call."""
+    """Return what the tape has of the call."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:

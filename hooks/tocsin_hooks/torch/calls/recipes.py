@@ -93,24 +93,24 @@ class Recipes:
         return self._sources.get(id(tensor), frozenset())
 
     def is_limited(self, tensor: Any) -> bool:
-        """Whether it has the numbers of an output, limited to a range, as colours are."""
+        """Return whether it has the numbers of an output, limited to a range, as colours are."""
         return id(tensor) in self._limited
 
     def is_alone(self, tensor: Any) -> bool:
-        """Whether it was computed of outputs, and of no other tensor."""
+        """Return whether it was computed of outputs, and of no other tensor."""
         return id(tensor) in self._alone
 
     def times(self, tensor: Any) -> float:
-        """How many times as many samples it was computed of as an output has: as many as outputs
-        of several passes were joined."""
+        """Return how many times as many samples it was computed of as an output has: as many as
+        outputs of several passes were joined."""
         return self._times.get(id(tensor), 1.0)
 
     def picked(self, tensor: Any) -> Picked | None:
-        """What it was picked from by an index, or computed of what was; None if it was not."""
+        """Return what it was selected from by an index, also indirectly; None if it was not."""
         return self._picks.of(tensor)
 
     def is_output(self, tensor: Any) -> bool:
-        """Whether it has the numbers of an output."""
+        """Return whether it has the numbers of an output."""
         return self._made.get(id(tensor)) in self._outputs
 
     def _like_its_parts(self, parts: Sequence[Any], made: int) -> Any:

@@ -68,5 +68,5 @@ def _collect(value: Any, found: list[Any]) -> None:
 
 
 def parts_of_index(index: Any) -> tuple[Any, ...]:
-    """What ``tensor[…]`` is given for each axis."""
+    """Return the index of ``tensor[…]`` for each axis."""
     return index if isinstance(index, tuple) else (index,)

@@ -55,7 +55,7 @@ class SampledActions:
         self._again = 0  # updates in a row
 
     def clear(self) -> None:
-        """What comes now belongs to another update."""
+        """Forget the actions: what comes now belongs to another update."""
         self._known, self._draws, self._used, self._judged = {}, 0, set(), {}
         self._elements = 0
         self._others, self._losses = False, []

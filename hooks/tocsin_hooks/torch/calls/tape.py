@@ -37,7 +37,7 @@ _SUMS = frozenset({"add", "__add__", "__radd__"})
 
 
 class CannotReplay(Exception):
-    """What was computed cannot be computed a second time."""
+    """A computation that cannot be repeated."""
 
 
 class Tape:
@@ -52,7 +52,7 @@ class Tape:
         self.elements = 0
         """Of all tensors that were computed from the outputs."""
         self.drawn = False
-        """Whether something was drawn by chances that the outputs give, as an action is."""
+        """True if something was drawn with probabilities that the outputs give, as an action is."""
         self._held = 0  # elements of the outputs
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
@@ -70,7 +70,7 @@ class Tape:
 
     @property
     def is_full(self) -> bool:
-        """Whether its outputs are too large to be kept beside those of other passes."""
+        """Return whether its outputs are too large to be kept beside those of other passes."""
         return self._held > _MOST_ELEMENTS
 
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:

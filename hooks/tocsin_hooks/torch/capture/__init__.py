@@ -1,1 +1,1 @@
-"""What of a step is captured: losses, parameters, activations, inputs, samples."""
+"""Capture of a step: losses, parameters, activations, inputs, samples."""

@@ -55,7 +55,7 @@ class Activations:
             self._handles.pop().remove()
 
     def wants(self, path: str, end: str, kind: str | None) -> bool:
-        """Whether rules or the configuration ask for a module's first input or output."""
+        """Return whether rules or the configuration ask for a module's first input or output."""
         hook = self._step.hook
         if self._generation != hook.generation:
             self._generation = hook.generation

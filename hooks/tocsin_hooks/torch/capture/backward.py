@@ -162,7 +162,7 @@ def _shapes(tensors: Iterable[Any]) -> list[Any]:
 
 
 def _passes_on(frame: FrameType) -> bool:
-    """Whether it is ``Tensor.backward``, a trainer's method of that name, or a mode's."""
+    """Return whether it is ``Tensor.backward``, a trainer's method of that name, or a mode's."""
     name = frame.f_code.co_name
     return name in ("backward", _MODE) or frame.f_code.co_filename.startswith(_TORCH)
 

@@ -1,4 +1,4 @@
-"""The part of the step in hand that has been captured."""
+"""The part of the current step that has been captured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StepInHand:
         self.at_end: Callable[[], None] | None = None
         """Called when a step ends, saved or not."""
         self.is_meant = True
-        """Whether it is a step for sure: else it is one if a loss or the script's own tensors are
+        """True if it is certainly a step: else it is one if a loss or the script's own tensors are
         saved in it."""
         self.loss_kind: str | None = None
         """The kind of losses whose level says nothing: ``COMPETING`` or ``ACTING``."""
@@ -50,7 +50,7 @@ class StepInHand:
         self.unlike: set[str] = set()
         """Names of losses of elements that do not count alike: their mean is none."""
         self.without_meaning = 0
-        """How many in a row were none."""
+        """The number of consecutive ones that were not."""
         self._begun = False
         self._reducer = Reducer(hook.trouble)
         self._parts: list[Any] = []
@@ -59,7 +59,7 @@ class StepInHand:
 
     @property
     def synchronisations(self) -> int:
-        """How often the host has waited for a device."""
+        """The number of times that the host has waited for a device."""
         return self._reducer.synchronisations
 
     def begin(self, mode: Mode, turn: int | None = None) -> None:
@@ -96,17 +96,17 @@ class StepInHand:
 
     @property
     def evaluates(self) -> bool:
-        """Whether there is one, and it is of mode EVAL."""
+        """Return whether there is one, and it is of mode EVAL."""
         return self._begun and self.mode is Mode.EVAL
 
     @property
     def trains(self) -> bool:
-        """Whether there is one, and it is of mode TRAIN."""
+        """Return whether there is one, and it is of mode TRAIN."""
         return self._begun and self.mode is Mode.TRAIN
 
     @property
     def has_losses(self) -> bool:
-        """Whether any was seen in this step, which is saved."""
+        """Return whether any was seen in this step, which is saved."""
         return bool(self._losses)
 
     def loss(self) -> float | None:
@@ -176,7 +176,7 @@ class StepInHand:
 
 
 class _Loss:
-    """A loss of the step in hand, by forward passes.
+    """A loss of the current step, by forward passes.
 
     ``weighs``: of an evaluation, whose passes are as many as it takes. Only a sum over all before
     the last is kept of it, on its device.

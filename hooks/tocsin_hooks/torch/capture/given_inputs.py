@@ -14,7 +14,7 @@ _MOST = 8
 
 
 class GivenInputs:
-    """The tensors that a model is given in the pass in hand, but for its labels and those that are
+    """The tensors that a model is given in the current pass, but for its labels and those that are
     sparse; ``own`` is what their names begin with."""
 
     def __init__(self, own: str = "", args: Any = (), kwargs: Any = None) -> None:
@@ -29,7 +29,7 @@ class GivenInputs:
 
     @property
     def samples(self) -> int:
-        """How many the first of them has."""
+        """Return how many samples the first of them has."""
         return len(self.tensors[0]) if self.tensors[0].dim() else 1
 
     @property

@@ -1,4 +1,4 @@
-"""What comes out of the last part of a model that itself gives but a loss."""
+"""Output of the last part of a model that itself returns only a loss."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Losses:
         self._reductions: dict[str, Any] = {}  # of classes, in training
         self._with_gradients = True  # computed in the forward pass
         self.are_inside = False
-        """Whether there were any inside of the model when it was last looked at."""
+        """True if there were any inside of the model when it was last looked at."""
 
     def begin_pass(self) -> None:
         """Another forward pass: calls are counted from 0 again."""

@@ -1,4 +1,4 @@
-"""What functions of PyTorch compare as losses: predictions and labels."""
+"""Operands of PyTorch's loss functions: predictions and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a loss comes from: marks on the nodes of autograd's graph."""
+"""The origin of a loss: marks on the nodes of autograd's graph."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def call_of(loss: Any) -> tuple[Any, bool] | None:
 
 
 def is_sum(loss: Any) -> bool:
-    """Whether a script computed a loss of several parts: no function, module or model gave it."""
+    """Return whether a script computed a loss of several parts: no function, module or model gave
+    it."""
     return call_of(loss) is None and origin(loss) is None
 
 

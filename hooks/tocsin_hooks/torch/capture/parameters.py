@@ -37,7 +37,7 @@ class Parameters:
         self._reported_meta = False
 
     def hold(self, optimizer: Any, root: Any) -> bool:
-        """Whether an optimizer updates parameters of the model."""
+        """Return whether an optimizer updates parameters of the model."""
         size = sum(len(group["params"]) for group in optimizer.param_groups)
         known = self._optimizers.get(optimizer)
         if known is None or known[0] != size or self._step.saving:  # layers may be replaced
@@ -47,12 +47,12 @@ class Parameters:
         return known[1]
 
     def holds(self, optimizer: Any) -> bool:
-        """Whether that optimizer is known to update parameters of the model."""
+        """Return whether that optimizer is known to update parameters of the model."""
         return self._optimizers.get(optimizer, (0, False))[1]
 
     @property
     def updated_by_nobody(self) -> bool:
-        """Whether no optimizer of the model is known."""
+        """Return whether no optimizer of the model is known."""
         return not any(ours for _, ours in self._optimizers.values())
 
     def begin(self) -> None:
@@ -188,7 +188,7 @@ class LastGradient:
         self._left: LeftGradient | None = None
 
     def updated(self, optimizer: Any) -> None:
-        """That optimizer has just updated the model."""
+        """Note that the optimizer has just updated the model."""
         for each in parameters_of(optimizer):
             if each.grad is not None:
                 self._left = LeftGradient(each)
@@ -206,7 +206,7 @@ def has_gradients(root: Any) -> bool:
 
 
 def without_gradients(root: Any) -> bool:
-    """Whether no parameter has a gradient: it was taken away, or is yet to be computed."""
+    """Return whether no parameter has a gradient: it was taken away, or is yet to be computed."""
     return not has_gradients(root)
 
 

@@ -58,8 +58,8 @@ class SeenSamples:
 
     @property
     def _is_cut_short(self) -> bool:
-        """Whether an evaluation has so many passes that those seen may be other samples than the
-        rest."""
+        """Return whether an evaluation has so many passes that those seen may be other samples than
+        the rest."""
         return self._evaluates and self._step.passes > _MOST_EVALUATED
 
     def forward_begins(self, inputs: list[Any]) -> None:
@@ -92,13 +92,14 @@ class SeenSamples:
                 self._fold()
 
     def _are_sequences(self, tensors: list[Any]) -> bool:
-        """Whether lengths change from pass to pass, and the second axis may be that of samples."""
+        """Return whether lengths change from pass to pass, and the second axis may be that of
+        samples."""
         if not self._evaluates:
             self._lengths.update(len(t) for t in tensors if t.dim() == 3 and t.shape[1] == 1)
         return len(self._lengths) > _LENGTHS
 
     def hand_over(self) -> None:
-        """Add what was seen since the last save to the step in hand."""
+        """Add what was seen since the last save to the current step."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             plan = self._step.plan(SAMPLES)
             some = bool(self._sums_of_steps) or self._hashes is not None

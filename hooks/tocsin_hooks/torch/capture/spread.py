@@ -1,4 +1,4 @@
-"""How much the outputs of a model differ from sample to sample, where no loss compares them."""
+"""Spread of a model's outputs over the samples, where no loss compares them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Spread:
             node = inner[0][0] if len(inner) == 1 else None
 
     def hand_over(self) -> None:
-        """Add what was found to the step in hand, which ends."""
+        """Add what was found to the current step, which ends."""
         if self._found is not None and self._found[0] not in self._compared:
             self._step.add_named([self._found[1:]])
         self._found = None

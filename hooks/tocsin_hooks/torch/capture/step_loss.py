@@ -35,10 +35,10 @@ class StepLoss:
 
     def __init__(self, step: StepInHand) -> None:
         self.adds_up = False
-        """Whether the loss of a step is the sum of those of its forward passes: a trainer has
+        """True if the loss of a step is the sum of those of its forward passes: a trainer has
         divided them. Else it is their mean."""
         self.divided_by = 1
-        """What a trainer divides each loss by before its gradients are computed."""
+        """The number by which a trainer divides each loss before its gradients are computed."""
         self._step = step
         self._watcher = BackwardWatcher(self._differentiated, step.hook.trouble)
         self._sites: dict[Site, str] = {}
@@ -100,7 +100,7 @@ class StepLoss:
             self._evaluate(name, loss, own=own)
 
     def evaluated_by(self, call: LossCall) -> None:
-        """What an evaluation compares has this loss by a function that training calls."""
+        """Note the loss of what an evaluation compares, by a function that training calls."""
         if call.module is None:
             self.called(call)
         else:
@@ -173,7 +173,8 @@ class StepLoss:
         mark(backward.loss, Origin("backward", name))
 
     def _record_multiple(self, backward: Backward) -> None:
-        """What is saved as loss was multiplied by a number: gradients are those of the product."""
+        """Record that what is saved as loss was multiplied by a number: gradients are those of the
+        product."""
         again = (_OBJECTIVE.name, self._step.passes)
         self._step.add_loss(_OBJECTIVE, backward.value(), more=again in self._passes, sums=True)
         self._passes.add(again)

@@ -45,7 +45,7 @@ class CalledLoss:
         return 2 if self.is_binary else self.prediction[0]
 
     def part_of(self, output: Any, picked: Picked | None) -> Any:
-        """What the function is to get of another output; None if it is not picked as there."""
+        """Return what the function gets of another output; None if it is not picked as there."""
         if picked is None or (self.picked is None and picked.is_whole):
             return output if self.picked is None else None
         return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None

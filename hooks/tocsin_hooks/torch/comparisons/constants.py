@@ -73,7 +73,7 @@ class _Shares:
         self._some = True
 
     def _unseen(self) -> Any:
-        """What is added to the counts: half a label for each class that was seen."""
+        """Return what is added to the counts: half a label for each class that was seen."""
         return 0.5 * (self._seen > 0).sum()
 
 

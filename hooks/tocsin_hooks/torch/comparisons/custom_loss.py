@@ -43,7 +43,7 @@ class CustomLoss:
     def __init__(self) -> None:
         self.has_given_up = False
         self.ignores_order = False
-        """Whether only the mean of a single output counts, and not which sample has which."""
+        """True if only the mean of a single output counts, and not which sample has which."""
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
         self._looks = self._ties = 0
         self._alone = False
@@ -89,8 +89,8 @@ class CustomLoss:
     def _decide(
         self, tape: Replayed, loss: Any, chosen: Sequence[Any], group: Sequence[Any], *, tie: bool
     ) -> bool:
-        """Whether it has been given up. Few ties decide nothing: an untrained model may give the
-        same for all samples. Nor do many if outputs have yet to come near their labels."""
+        """Return whether it has been given up. Few ties decide nothing: an untrained model may give
+        the same for all samples. Nor do many if outputs have yet to come near their labels."""
         self._looks += 1
         self._ties += tie
         if self._ties < _TIES:
@@ -106,8 +106,8 @@ class CustomLoss:
 
 
 def _matters_afar(tape: Replayed, loss: Any, chosen: Sequence[Any]) -> bool:
-    """Whether the order of samples would matter if their outputs were further apart: it does not
-    in sums of sizes as long as all labels are above the outputs."""
+    """Return whether the order of samples would matter if their outputs were further apart: it does
+    not in sums of sizes as long as all labels are above the outputs."""
     for times in _TIMES:
         one, other = (
             tape.replay(loss, partial(_moved_apart, times=times, shift=shift), chosen)
@@ -126,7 +126,8 @@ def _moved_apart(output: Any, *, times: float, shift: int) -> Any:
 
 
 def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
-    """Whether the loss stays if samples move apart and their mean does not, and changes with that.
+    """Return whether the loss stays if samples move apart and their mean does not, and changes with
+    that.
 
     A model that gives the same for all samples has ties as well, and one that is saturated. Sizes
     of errors stay as long as all errors have the same sign: so samples move far, too.

@@ -51,7 +51,7 @@ class EvaluatedLabels:
         self._together: Any = None  # labels of all passes
         self._elements = 0
         self._is_unclear = False
-        self._asked: dict[Any, int] = {}  # the first class, of tensors of the pass in hand
+        self._asked: dict[Any, int] = {}  # the first class, of tensors of the current pass
 
     def begin(self) -> None:
         """Another evaluation."""

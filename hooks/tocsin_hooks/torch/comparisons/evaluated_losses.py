@@ -30,7 +30,7 @@ class EvaluatedLosses:
         self._tape = tape
         self._labels = EvaluatedLabels(known, tape)
         self.is_over = False
-        """Whether the pass in hand has its loss: what comes now is looked at no longer."""
+        """True if the current pass has its loss: what comes now is ignored."""
 
     def forward_begins(self) -> None:
         self.is_over = False
@@ -40,7 +40,7 @@ class EvaluatedLosses:
         self._labels.forward_ended(outputs)
 
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
-        """Whether a loss function compares a guess that the model is to beat, and not what
+        """Return whether a loss function compares a guess that the model is to beat, and not what
         the model predicts, as far as that is known: one for all samples, as a mean of labels, or
         one of the ``inputs``, as the last value of a series. What it was trained on is no more."""
         prediction = call.prediction
@@ -59,7 +59,7 @@ class EvaluatedLosses:
         return made
 
     def recorded(self, call: RecordedCall, found: Any, *, compares: bool) -> bool:
-        """Whether a call gave a loss of training, or compared what was predicted."""
+        """Return whether a call gave a loss of training, or compared what was predicted."""
         if known := self._known.loss(self._tape, found):
             place, loss = known
             if compares and place is not None:

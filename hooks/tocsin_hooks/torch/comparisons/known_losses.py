@@ -62,10 +62,11 @@ class KnownLosses:
         self._differences: dict[int, LossCall] = {}
         self._masks = Masks()
         self.has_sums = False
-        """Whether a loss of training is a sum of what functions of PyTorch gave, and more."""
+        """True if a loss of training is a sum of results of PyTorch's functions, and more."""
         self.repeats = False
-        """Whether each pass of training picks by one and the same index, as that of the nodes of a
-        graph that have labels: soon they are known by heart, and others are classified as ever."""
+        """True if each pass of training selects by one and the same index, as that of the nodes
+        of a graph that have labels: soon they are known by heart, and others are classified as
+        ever."""
         self._evaluates = False  # by the functions of training
         self._labels = LabelMoments()
 
@@ -112,7 +113,7 @@ class KnownLosses:
                 self._labels.add(call.target)
 
     def forget(self, call: LossCall) -> None:
-        """What is called there is no loss of training."""
+        """Forget the calls there: they are no loss of training."""
         made = (call.function, call.place)
         for place in [p for p, e in self._called.items() if (e.function, e.place) == made]:
             del self._called[place]
@@ -131,7 +132,7 @@ class KnownLosses:
 
     @property
     def has_classes(self) -> bool:
-        """Whether labels are classes, which have no unit."""
+        """Return whether labels are classes, which have no unit."""
         return not any(each.has_numbers for each in self._called.values())
 
     def judged_output(self, outputs: Sequence[Any]) -> Any:
@@ -143,8 +144,8 @@ class KnownLosses:
         return outputs[place] if place < len(outputs) and made.picked is None else None
 
     def are_labels(self, tensor: Any, *outputs: Any) -> bool:
-        """Whether a tensor may be the labels of these outputs together: its form, and its numbers
-        beside those of training."""
+        """Return whether a tensor may be the labels of these outputs together: its form, and its
+        numbers beside those of training."""
         (made,) = self._called.values()
         samples = sum(each.numel() // prod(made.prediction) for each in outputs)
         if not samples or tensor.numel() != samples * prod(made.label):
@@ -159,8 +160,9 @@ class KnownLosses:
         return made.loss(output, labels)
 
     def is_of_training(self, prediction: Any, tape: Tape) -> bool:
-        """Whether a prediction is for what training picks: the nodes of a graph, all of which a
-        model is given in training and in evaluations, with the same index for those of training."""
+        """Return whether a prediction is for what training picks: the nodes of a graph, all of
+        which a model is given in training and in evaluations, with the same index for those of
+        training."""
         picked = tape.recipes.picked(prediction)
         places = tape.recipes.sources(prediction) if picked is not None else frozenset()
         indices = [self._trained[place] for place in places if place in self._trained]
@@ -234,13 +236,13 @@ class KnownLosses:
 
 
 def _picked(tape: Tape, prediction: Any) -> Picked | None:
-    """How a prediction was picked, if nothing was computed of it since."""
+    """Return how a prediction was selected, if nothing was computed of it since."""
     picked = tape.recipes.picked(prediction)
     return picked if picked is not None and picked.is_plain else None
 
 
 def _is_same(output: Any, prediction: Any) -> bool:
-    """Whether a prediction is an output as it is, but for its form."""
+    """Return whether a prediction is an output as it is, but for its form."""
     if not (output.numel() == prediction.numel() and output.dtype == prediction.dtype):
         return False
     forms = [(each.shape, each.stride()) for each in (output, prediction)]

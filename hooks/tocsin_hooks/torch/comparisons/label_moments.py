@@ -20,7 +20,8 @@ class LabelMoments:
         self._sums = self._sums + _sums(labels)
 
     def are_like(self, labels: Any) -> bool:
-        """Whether other labels have the unit of these: about their mean, and their deviation."""
+        """Return whether other labels have the unit of these: about their mean, and their
+        deviation."""
         count, total, squares = self._sums.tolist()
         own, own_total, own_squares = _sums(labels).tolist()
         mean, own_mean = total / count, own_total / own

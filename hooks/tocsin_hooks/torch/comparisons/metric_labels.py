@@ -62,7 +62,7 @@ class Masks:
 
 
 def is_mask(name: str, mask: Any) -> bool:
-    """Whether it holds nothing but 0 and 1, where numbers are multiplied or added."""
+    """Return whether it holds nothing but 0 and 1, where numbers are multiplied or added."""
     return name in _BY_BITS | (UNIONS - _ADDED) or bool(((mask == 0) | (mask == 1)).all())
 
 

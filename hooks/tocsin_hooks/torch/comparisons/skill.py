@@ -36,7 +36,7 @@ _MOST_WAITING = 256  # comparisons between two saves: of more, two become one
 
 
 class _Key(NamedTuple):
-    """Where a loss is called, and with samples of which form."""
+    """The place where a loss is called, and the form of its samples."""
 
     module: str | None
     place: str
@@ -123,12 +123,13 @@ class Skill:
         return True
 
     def has_given_up(self, place: str) -> bool:
-        """Whether the loss by hand there cannot be compared."""
+        """Return whether the loss by hand there cannot be compared."""
         made = self._by_hand.get(_Key(None, place, _BY_HAND, ()))
         return made is not None and made.has_given_up
 
     def ignores_order(self, place: str) -> bool:
-        """Whether the loss by hand there is the same in whichever order samples are predicted."""
+        """Return whether the loss by hand there is the same in whichever order samples are
+        predicted."""
         made = self._by_hand.get(_Key(None, place, _BY_HAND, ()))
         return made is not None and made.ignores_order
 
@@ -137,7 +138,7 @@ class Skill:
         return f"{own}_{before}" if before else own
 
     def hand_over(self) -> None:
-        """Add what was compared since the last save of this mode to the step in hand."""
+        """Add what was compared since the last save of this mode to the current step."""
         for site in self._sites.values():
             rows = site.waiting.pop(self._step.mode, ())
             plan = self._step.plan(skill_name(site.name, site.kind)) if rows else None
@@ -167,7 +168,7 @@ class _Site:
         self.kind = kind
         self.waiting: dict[Mode, list[Any]] = {}
         self.has_a_level = True
-        """Whether a training that learns makes the loss lower than that of a guess."""
+        """True if a training that learns makes the loss lower than that of a guess."""
         self._constants: dict[Mode, Constant | None] = {}
         self._alone: dict[Mode, deque[Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay

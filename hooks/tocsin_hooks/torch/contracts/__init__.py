@@ -1,1 +1,1 @@
-"""What must hold whatever is trained, and how it is seen that it does not."""
+"""Contracts: conditions that hold for every training, and how a breach is seen."""

@@ -12,8 +12,8 @@ _OF_MAPS = 4  # axes: samples, channels, rows, columns
 
 
 def broadcasts(one: Any, other: Any) -> bool:
-    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given. Of as
-    many axes, as (N, 1) and (1, N), all pairs are meant."""
+    """Return whether shapes as (N, 1) and (N) meet, of which one is computed and the other given.
+    Of as many axes, as (N, 1) and (1, N), all pairs are meant."""
     count = one.numel()
     if one.dim() == other.dim() or count != other.numel() or count < 2:
         return False
@@ -23,8 +23,8 @@ def broadcasts(one: Any, other: Any) -> bool:
 
 
 def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
-    """Whether predictions and labels are subtracted each from each: of so many samples, or of
-    several passes with so many."""
+    """Return whether predictions and labels are subtracted each from each: of so many samples, or
+    of several passes with so many."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     computed = one if one.requires_grad else other
@@ -42,8 +42,8 @@ def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> boo
 
 
 def _is_column_beside_row(one: Any, other: Any, samples: int) -> bool:
-    """Whether what a layer gives for each sample is a column and the labels are a row, or the
-    reverse. Who compares each with each puts an axis into what is computed."""
+    """Return whether what a layer gives for each sample is a column and the labels are a row, or
+    the reverse. Who compares each with each puts an axis into what is computed."""
     computed = one if one.requires_grad else other
     return (
         one.requires_grad != other.requires_grad
@@ -54,8 +54,8 @@ def _is_column_beside_row(one: Any, other: Any, samples: int) -> bool:
 
 
 def goes_across(one: Any, other: Any, samples: int) -> bool:
-    """Whether what is computed of each of so many samples meets what is given of each, as a label,
-    a mask or a weight, and nobody can have meant that."""
+    """Return whether what is computed of each of so many samples meets what is given of each, as a
+    label, a mask or a weight, and nobody can have meant that."""
     return (
         isinstance(one, torch.Tensor)
         and isinstance(other, torch.Tensor)
@@ -68,8 +68,8 @@ def goes_across(one: Any, other: Any, samples: int) -> bool:
 
 
 def _is_no_choice(one: Any, other: Any) -> bool:
-    """Whether no axis was put in to combine them: who compares each with each does that. But a
-    layer ends with an axis of one channel, and so do masks that are read so."""
+    """Return whether no axis was put in to combine them: who compares each with each does that. But
+    a layer ends with an axis of one channel, and so do masks that are read so."""
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
         return more.grad_fn is not None and not makes_room(more.grad_fn)

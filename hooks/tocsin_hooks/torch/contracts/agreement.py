@@ -1,4 +1,4 @@
-"""Whether two that should be opponents, as those of a GAN, pull in the same direction."""
+"""Agreement of two that should be opponents, as those of a GAN."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class _Numbers(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What a module gave: its numbers, and the tensor with its graph."""
+    """The output of a module: its numbers, and the tensor with its graph."""
 
     numbers: _Numbers
     tensor: Callable[[], Any]
     module: Callable[[], Any]
 
     def leads_to(self, other: Any) -> bool:
-        """Whether gradients of another tensor of the same numbers come here as they are."""
+        """Return whether gradients of another tensor of the same numbers come here as they are."""
         tensor = self.tensor()
         return tensor is not None and before_views(other.grad_fn) is before_views(tensor.grad_fn)
 
 
 @dataclass
 class _Score:
-    """What a module gave for samples, and the signs of the gradients of that until the next
+    """The output of a module for samples, and the signs of the gradients of that until the next
     update."""
 
     module: Callable[[], Any]

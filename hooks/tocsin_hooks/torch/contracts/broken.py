@@ -57,8 +57,8 @@ class BrokenContracts:
         self._step = step
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
-        self._now = Counter[tuple[Mode, str]]()  # calls of the step in hand
-        self._counted: set[tuple[str, str]] = set()  # in the step in hand
+        self._now = Counter[tuple[Mode, str]]()  # calls of the current step
+        self._counted: set[tuple[str, str]] = set()  # in the current step
         self._columns: dict[tuple[int, int], str] = {}  # of inputs, which are labels of the step
         self._found: dict[Name, bool] = {}  # and whether that is saved
         self._differences: list[_Difference] = []
@@ -83,7 +83,7 @@ class BrokenContracts:
 
     @property
     def has_more(self) -> bool:
-        """Whether something was found that is not saved yet."""
+        """Return whether something was found that is not saved yet."""
         return not all(self._found.values())
 
     def here(self, contract: str, place: str | None = None, /) -> None:
@@ -120,7 +120,8 @@ class BrokenContracts:
             self._count(name, call.place)
 
     def _looks_at(self, mode: Mode, place: str) -> bool:
-        """Whether to look at a call there: at all of a step, for several may share a line."""
+        """Return whether to look at a call there: at all of a step, for several may share a
+        line."""
         key = mode, place
         if key not in self._now:
             if not self._looks[key] and len(self._looks) >= _MOST_CALLS:
@@ -176,7 +177,7 @@ class BrokenContracts:
             self._differences.append(_Difference(script_line(), result.grad_fn))
 
     def begin_loss(self) -> None:
-        """What a loss is made of comes from now on: of several forward passes, perhaps."""
+        """Begin a loss, perhaps of several forward passes, perhaps."""
         self._differences, self._products = [], []
 
     def multiplied(self, one: Any, other: Any, result: Any) -> None:
@@ -238,7 +239,7 @@ class BrokenContracts:
             self._count("channels_not_permuted", script_line())
 
     def hand_over(self) -> None:
-        """Add what is not saved yet to the step in hand."""
+        """Add what is not saved yet to the current step."""
         if len(self._columns) == 1 and self._step.passes <= 1:  # several are to be found again
             self._count("label_among_inputs", *self._columns.values())
         self._columns.clear()

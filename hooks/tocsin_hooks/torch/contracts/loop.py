@@ -1,4 +1,4 @@
-"""What must hold of a training loop: of modes, gradients, updates and schedules."""
+"""Contracts of a training loop: modes, gradients, updates and schedules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoopContracts:
 
     @property
     def over(self) -> bool:
-        """Whether enough updates were seen."""
+        """Return whether enough updates were seen."""
         return self.updates.over
 
     def forward_begins(self, root: Any, *, trains: bool, alone: bool, judged: bool) -> None:

@@ -1,4 +1,4 @@
-"""What must hold of the mode of a model: it is trained in one, and evaluated in the other."""
+"""Contracts of a model's mode: it is trained in one, and evaluated in the other."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ModeContracts:
         self._updates += updates
 
     def _acts_otherwise(self, root: Any) -> bool:
-        """Whether a model gives something else in training than in evaluation."""
+        """Return whether a model gives something else in training than in evaluation."""
         self._looks += 1
         return self._looks <= _MOST_LOOKS and any(
             (isinstance(each, BATCH_NORM) and each.training is root.training and _learns(each))
@@ -104,5 +104,6 @@ def _drops_by_intent(root: Any) -> bool:
 
 
 def _learns(norm: Any) -> bool:
-    """Whether it keeps statistics, and has not been set to compute them again (``update_bn``)."""
+    """Return whether it keeps statistics, and has not been set to compute them again
+    (``update_bn``)."""
     return bool(norm.track_running_stats) and norm.momentum is not None

@@ -26,10 +26,10 @@ _SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
 def minimises_overlap(loss: Any) -> bool:
-    """Whether a loss falls with the share that predictions and labels have in common, as that of
-    Dice (2 sum(p y) / (sum(p) + sum(y)), Milletari et al., 3DV 2016, also of squares) or of Jaccard
-    (sum(p y) / (sum(p) + sum(y) - sum(p y))): the share is to be subtracted from 1. Asks autograd
-    for the sign."""
+    """Return whether a loss falls with the share that predictions and labels have in common, as
+    that of Dice (2 sum(p y) / (sum(p) + sum(y)), Milletari et al., 3DV 2016, also of squares) or of
+    Jaccard (sum(p y) / (sum(p) + sum(y) - sum(p y))): the share is to be subtracted from 1. Asks
+    autograd for the sign."""
     for product in _products(loss, {}):
         found = gradient_of(loss, product)
         if found is not None and bool((found >= 0).all()) and bool((found > 0).any()):
@@ -38,8 +38,8 @@ def minimises_overlap(loss: Any) -> bool:
 
 
 def has_overlap_of_scores(loss: Any, outputs: Iterable[Any]) -> bool:
-    """Whether such a share, not of squares, is one of a model's ``outputs`` as they are, and some
-    are clearly below 0: no chances. It may be below 0 then, or have any size."""
+    """Return whether such a share, not of squares, is one of a model's ``outputs`` as they are, and
+    some are clearly below 0: no chances. It may be below 0 then, or have any size."""
     scores = {before_views(each.grad_fn): each for each in outputs if each.grad_fn is not None}
     for product in _products(loss, scores, squares=False):
         node, _ = _factors(product)
@@ -79,8 +79,9 @@ def _summed(node: Any, known: Mapping[Any, Any]) -> Any:
 
 
 def _is_of_both(divisor: Any, chances: Any, labels: Any, *, squares: bool) -> bool:
-    """Whether a divisor is as large as chances and labels together, and not as one of them: as that
-    of a rate of false positives. Each of its numbers may have 1 more, so that it is never 0."""
+    """Return whether a divisor is as large as chances and labels together, and not as one of them:
+    as that of a rate of false positives. Each of its numbers may have 1 more, so that it is never
+    0."""
     one = chances.detach().double().flatten()
     other = labels.detach().double().flatten()
     total, ones, others = (float(each.sum()) for each in (divisor.detach().double(), one, other))
@@ -106,7 +107,7 @@ def _values(product: Any, known: Mapping[Any, Any]) -> tuple[Any, Any]:
 
 
 def _is_of_labels(node: Any, known: Mapping[Any, Any]) -> bool:
-    """Whether a product is that of chances and of labels of the same shape, 0 or 1."""
+    """Return whether a product is that of chances and of labels of the same shape, 0 or 1."""
     chances, labels = _values(node, known)
     if chances is None or not isinstance(labels, torch.Tensor):
         return False

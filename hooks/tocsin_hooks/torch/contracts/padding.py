@@ -20,7 +20,7 @@ _OWN = 1  # token that a prediction is made at: it may be added to what was atte
 
 
 def reads_padding(prediction: Any, tokens: Any, embedded: Any) -> bool:
-    """Whether predictions of samples depend on most of the padding, and on no token but one.
+    """Return whether predictions of samples depend on most of the padding, and on no token but one.
 
     ``tokens``: integers, shape (N, L); ``embedded``: (N, L, D); ``prediction``: equally many of
     each sample, in any order, computed of these. Asks autograd, which gives exactly 0 for what is
@@ -45,7 +45,7 @@ def reads_padding(prediction: Any, tokens: Any, embedded: Any) -> bool:
 
 
 def padding_of(tokens: Any) -> Any:
-    """Where tokens are padding, at the end of samples or at their start; None if that is not
+    """Return where tokens are padding, at the end of samples or at their start; None if that is not
     known: of a token that stands nowhere else, and in samples of several lengths."""
     for turned in (False, True):
         own = tokens.flip(1) if turned else tokens

@@ -1,4 +1,4 @@
-"""What must hold of pictures, and of labels of their pixels."""
+"""Contracts of pictures, and of labels of their pixels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST = 0.6  # of the pictures
 
 
 def are_empty_masks(call: LossCall, inputs: list[Any]) -> bool:
-    """Whether all labels of the pixels of several pictures are 0, where the model says something of
-    each pixel. Judges of patches, which labels of theirs are real, say less."""
+    """Return whether all labels of the pixels of several pictures are 0, where the model says
+    something of each pixel. Judges of patches, which labels of theirs are real, say less."""
     prediction, target = call.prediction, call.target
     judged = call.has_classes or call.name.startswith(_BINARY)
     if not judged or not target.dim() or len(target) < _SEVERAL:
@@ -28,8 +28,9 @@ def are_empty_masks(call: LossCall, inputs: list[Any]) -> bool:
 
 
 def are_scrambled(inputs: list[Any]) -> bool:
-    """Whether pictures (N, 3, H, W) hold the numbers of pictures (N, H, W, 3) in their order: there
-    the third number is more like one than its neighbour is, for it has the same colour."""
+    """Return whether pictures (N, 3, H, W) hold the numbers of pictures (N, H, W, 3) in their
+    order: there the third number is more like one than its neighbour is, for it has the same
+    colour."""
     return any(_is_scrambled(each.detach()) for each in inputs if _are_pictures(each))
 
 

@@ -1,4 +1,4 @@
-"""What numbers an output can be, by the functions that give it."""
+"""The range of an output, by the functions that compute it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _CLOSE = 1e-3
 
 
 def is_out_of_reach(one: Any, other: Any) -> bool:
-    """Whether labels lie outside of what predictions that are subtracted from them can be, or the
-    reverse. Waits for the device."""
+    """Return whether labels lie outside of what predictions that are subtracted from them can be,
+    or the reverse. Waits for the device."""
     computed, given = (one, other) if one.requires_grad else (other, one)
     return does_not_reach(before_views(computed.grad_fn), given.detach())
 
 
 def does_not_reach(node: Any, target: Any) -> bool:
-    """Whether labels lie outside of what a function can give, and more of them than noise explains.
-    Waits for the device."""
+    """Return whether labels lie outside of what a function can give, and more of them than noise
+    explains. Waits for the device."""
     reach = _reach(node)
     if reach is None or not target.is_floating_point():
         return False
@@ -65,7 +65,7 @@ def _reach(node: Any) -> tuple[float, float] | None:
 
 
 def _joined_reach(node: Any) -> tuple[float, float] | None:
-    """That of several that stand beside each other, as of the steps of a sequence."""
+    """Return the reach of several that are joined, such as the steps of a sequence."""
     parts = [before_views(each) for each in inputs_of(node)[:_MOST_PARTS]]
     if any(name_of(each) in _JOINS for each in parts):  # a loop that adds one at a time is deep
         return None
@@ -74,14 +74,14 @@ def _joined_reach(node: Any) -> tuple[float, float] | None:
 
 
 def _picked_reach(node: Any) -> tuple[float, float] | None:
-    """That of what is picked from, if it has two ends: values of actions that have to be positive
-    may be learned from targets that are a little below 0 at first."""
+    """Return the reach of what is selected from, if it has two ends: values of actions that have to
+    be positive may be learned from targets that are a little below 0 at first."""
     reach = _reach(before_views(inputs_of(node)[0]))
     return reach if reach is not None and all(map(math.isfinite, reach)) else None
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:
-    """That of a multiple, if the factor is a positive number."""
+    """Return the reach of a multiple, if the factor is a positive number."""
     scaled, *others = inputs_of(node)
     factor = divisor_of(node)
     if any(each is not None for each in others) or factor is None or factor.dim():

@@ -25,7 +25,7 @@ class Remembered:
         return any(self.has_changed(each) for each in root.parameters())
 
     def has_changed(self, parameter: Any) -> bool:
-        """Whether it is another than it was, as far as that is known."""
+        """Return whether it is another than it was, as far as that is known."""
         known = self._samples.get(id(parameter))
         if known is None or known[0]() is not parameter:
             return bool(self._samples)

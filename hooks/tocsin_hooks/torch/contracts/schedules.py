@@ -1,5 +1,5 @@
-"""What must hold of schedules of learning rates: that they are stepped, as often as they count, and
-take the better for the better."""
+"""Contracts of learning-rate schedules: that they are stepped, as often as they count, and take the
+better for the better."""
 
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ class Schedules:
             )
 
     def _takes_the_worst(self, schedule: Any) -> bool:
-        """Whether what it takes for the best is the largest of losses that have fallen since."""
+        """Return whether what it takes for the best is the largest of losses that have fallen
+        since."""
         best = self._bests.get(schedule)
         return (
             best is not None
@@ -131,7 +132,8 @@ class Schedules:
 
 
 def _is_low(schedule: Any) -> bool:
-    """Whether the rate is far below that of the optimizer, as where it is still warmed up."""
+    """Return whether the rate is far below that of the optimizer, as where it is still warmed
+    up."""
     groups = schedule.optimizer.param_groups
     return any(each["lr"] < _HELD_BACK * each.get("initial_lr", each["lr"]) for each in groups)
 

@@ -13,9 +13,9 @@ _NEAR = 12  # nodes, from a smaller one of two to their ratio
 
 
 def takes_the_optimistic(loss: Any) -> bool:
-    """Whether a loss takes the better one of two objectives of a policy, of which one has its ratio
-    of probabilities clipped (Schulman et al., 2017): the worse one is meant, which is the smaller
-    one of what is to grow, and the larger one of what is to fall."""
+    """Return whether a loss takes the better one of two objectives of a policy, of which one has
+    its ratio of probabilities clipped (Schulman et al., 2017): the worse one is meant, which is the
+    smaller one of what is to grow, and the larger one of what is to fall."""
     wanted = {autograd.MINIMUM: -1, autograd.MAXIMUM: 1}
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
         sign = wanted.get(name_of(node))
@@ -25,10 +25,10 @@ def takes_the_optimistic(loss: Any) -> bool:
 
 
 def rewards_derivatives(loss: Any) -> bool:
-    """Whether a loss falls as the squares of derivatives by inputs grow, or of their norms' errors,
-    beside terms that are no errors: it is a penalty, and nothing else limits them. All of the
-    squares may be meant to grow, as by weights that go where an equation does not hold. A square
-    within an error, as in that of a norm, is to grow as long as it is too small."""
+    """Return whether a loss falls as the squares of derivatives by inputs grow, or of their norms'
+    errors, beside terms that are no errors: it is a penalty, and nothing else limits them. All of
+    the squares may be meant to grow, as by weights that go where an equation does not hold. A
+    square within an error, as in that of a norm, is to grow as long as it is too small."""
     terms = [each for each in terms_of(loss) if inputs_of(each)]  # no parameters as they are
     return not all(map(is_error, terms)) and any(
         _is_square(node)
@@ -39,7 +39,7 @@ def rewards_derivatives(loss: Any) -> bool:
 
 
 def _sign(loss: Any, node: Any) -> int:
-    """That of the gradient of what a node gives; 0 if it has both, or none."""
+    """Return the sign of the gradient of a node's output; 0 if it has both, or none."""
     found = gradient_of(loss, node)
     if found is None or not bool(found.any()):
         return 0
@@ -47,7 +47,7 @@ def _sign(loss: Any, node: Any) -> int:
 
 
 def _has_clipped_ratio(node: Any) -> bool:
-    """Whether one of two products is of what the other one is of, clipped."""
+    """Return whether one of two products is of what the other one is of, clipped."""
     both = [set(nodes_of(each, _NEAR)) for each in inputs_of(node)]
     for clipped, plain in (both, both[::-1]):
         for each in clipped:

@@ -18,13 +18,13 @@ _CLOSE = 1e-3
 
 
 def has_log_softmax(prediction: Any) -> bool:
-    """Whether these are logarithms of probabilities, by what computed them."""
+    """Return whether these are logarithms of probabilities, by what computed them."""
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
 def has_softmax_twice(loss: Any) -> bool:
-    """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
-    nothing in between. Looks at the newest part of the graph."""
+    """Return whether a loss is computed of a softmax of probabilities: along the same axis, and
+    with nothing in between. Looks at the newest part of the graph."""
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
         if name_of(node) not in _SOFTMAXES:
             continue
@@ -38,8 +38,8 @@ def has_softmax_twice(loss: Any) -> bool:
 
 
 def has_cosines(loss: Any) -> bool:
-    """Whether a loss is computed of a softmax of many cosines as they are, without a temperature.
-    Looks at the newest part of the graph."""
+    """Return whether a loss is computed of a softmax of many cosines as they are, without a
+    temperature. Looks at the newest part of the graph."""
     return any(
         name_of(node) in (autograd.LOG_SOFTMAX, autograd.LOGSUMEXP)
         and _are_cosines(before_views(inputs_of(node)[0]))
@@ -48,7 +48,7 @@ def has_cosines(loss: Any) -> bool:
 
 
 def _are_cosines(node: Any) -> bool:
-    """Whether it gives products of rows and columns of length 1."""
+    """Return whether it gives products of rows and columns of length 1."""
     if name_of(node) not in autograd.MATRIX_PRODUCTS:
         return False
     rows, columns = matrices_of(node)
@@ -59,7 +59,7 @@ def _are_cosines(node: Any) -> bool:
 
 
 def goes_over_batch(call: LossCall, node: Any) -> bool:
-    """Whether classes are made probabilities along the batch."""
+    """Return whether classes are made probabilities along the batch."""
     if name_of(node) == autograd.LOG:
         node = before_views(inputs_of(node)[0])
     softmax = softmax_of(node) if name_of(node) in _SHARES else None
@@ -77,21 +77,22 @@ def goes_over_batch(call: LossCall, node: Any) -> bool:
 
 
 def _goes_over_batch_too(target: Any, shape: Any) -> bool:
-    """Whether labels are shares along the batch, as of the documents of one query."""
+    """Return whether labels are shares along the batch, as of the documents of one query."""
     if target.shape != shape or not target.is_floating_point():
         return False
     return bool(((target.sum(0) - 1).abs() < _CLOSE).all())
 
 
 def goes_over_positions(prediction: Any) -> bool:
-    """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
+    """Return whether scores of shape (N, C, positions …) are made probabilities along another
+    axis."""
     node = prediction.grad_fn
     softmax = softmax_of(node) if name_of(node) == autograd.LOG_SOFTMAX else None
     return softmax is not None and prediction.dim() > 2 and softmax.axis != 1
 
 
 def adds_up_to_more(node: Any, target: Any) -> bool:
-    """Whether labels of several classes meet a softmax, whose rows have a sum of 1."""
+    """Return whether labels of several classes meet a softmax, whose rows have a sum of 1."""
     softmax = softmax_of(node) if name_of(node) == autograd.SOFTMAX else None
     if softmax is None or softmax.shape != target.shape:
         return False
@@ -100,7 +101,7 @@ def adds_up_to_more(node: Any, target: Any) -> bool:
 
 
 def is_of_one(call: LossCall, node: Any) -> bool:
-    """Whether a softmax is computed over a single score: it is 1, whatever that is."""
+    """Return whether a softmax is computed over a single score: it is 1, whatever that is."""
     prediction = call.prediction
     if call.has_classes and prediction.dim() > 1:
         return bool(prediction.shape[1] == 1)

@@ -78,12 +78,13 @@ class TargetNetwork:
 
     @property
     def are_known(self) -> bool:
-        """Whether a copy was compared: so the targets move, and a loss may rise with them."""
+        """Return whether a copy was compared: so the targets move, and a loss may rise with
+        them."""
         return self._compared
 
     @property
     def look(self) -> bool:
-        """Whether calls are looked at."""
+        """Return whether calls are looked at."""
         return bool(self._handles)
 
     def skipped(self, updates: int) -> None:
@@ -223,7 +224,8 @@ class TargetNetwork:
 
 
 def _are_given_the_same(one: _Call, other: _Call) -> bool:
-    """Whether two calls were given the same altogether, or all that comes with other samples."""
+    """Return whether two calls were given the same altogether, or all that comes with other
+    samples."""
     pairs = zip(one.given[1:], other.given[1:], strict=False)
     return any(_equal(*both) == len(one.given[0]) for both in pairs)
 
@@ -241,7 +243,8 @@ def _is_held(module: Any, held: set[int]) -> bool:
 
 
 def _has_gradients(module: Any) -> bool:
-    """Whether any went into it: what ``target(state).detach()`` gives could have got some."""
+    """Return whether any went into it: what ``target(state).detach()`` gives could have got
+    some."""
     return any(each.grad is not None for each in module.parameters())
 
 

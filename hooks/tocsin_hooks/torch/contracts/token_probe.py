@@ -96,8 +96,8 @@ class TokenProbe:
             yield "padding_mask_inverted"
 
     def _has_copy(self, embedded: Any) -> bool:
-        """Whether much the same tokens are embedded again: an encoder may see what a decoder is to
-        say."""
+        """Return whether much the same tokens are embedded again: an encoder may see what a decoder
+        is to say."""
         (own,) = (tokens for tokens, each in self._embedded if each is embedded)
         others = (tokens for tokens, each in self._embedded if each is not embedded)
         return any(_alike(own, tokens) > _ALIKE for tokens in others)
@@ -121,7 +121,7 @@ class TokenProbe:
             yield "targets_not_shifted"
 
     def _reads_padding(self, prediction: Any, *, but: Any = None) -> bool:
-        """Whether predictions read the padding of what was embedded, ``but`` of that: of a
+        """Return whether predictions read the padding of what was embedded, ``but`` of that: of a
         sentence that is to be said, not of the one that was heard."""
         if self._mixes or not prediction.dim():
             return False
@@ -186,8 +186,8 @@ def _alike(one: Any, other: Any) -> float:
 
 
 def _is_cut(prediction: Any) -> bool:
-    """Whether the model gave more predictions: where it has fewer than tokens by itself, it may
-    know them all by one code."""
+    """Return whether the model gave more predictions: where it has fewer than tokens by itself, it
+    may know them all by one code."""
     node = before_views(prediction.grad_fn)
     if name_of(node) == autograd.LOG_SOFTMAX:
         node = before_views(inputs_of(node)[0])

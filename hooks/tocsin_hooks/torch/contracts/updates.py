@@ -1,4 +1,4 @@
-"""What must hold of updates, whatever is trained: who is updated, by which gradients, and when."""
+"""Contracts of updates: who is updated, by which gradients, and when."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class UpdateContracts:
             self._broken(name)
 
     def _forgotten(self, root: Any) -> bool:
-        """Whether there are parameters with a gradient that nobody updates."""
+        """Return whether there are parameters with a gradient that nobody updates."""
         trained = [each for each in root.parameters() if each.requires_grad]
         forgotten = _outside(self._known(), (each for each in trained if each.grad is not None))
         size = sum(each.numel() for each in forgotten)
@@ -207,8 +207,8 @@ class UpdateContracts:
         )
 
     def _hidden(self, root: Any) -> bool:
-        """Whether layers that the model only has in lists or mappings of Python get gradients, and
-        no optimizer holds them."""
+        """Return whether layers that the model only has in lists or mappings of Python get
+        gradients, and no optimizer holds them."""
         optimizers = [*self._known(), *self._foreign]
         known = {id(each) for each in root.parameters()}
         known |= {id(each) for optimizer in optimizers for each in parameters_of(optimizer)}
@@ -248,8 +248,8 @@ def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
 
 
 def _decays_most(optimizer: Any) -> bool:
-    """Whether weights are pulled to 0 as by a loss of their squares, by more than any loss of a
-    prediction is likely to pull."""
+    """Return whether weights are pulled to 0 as by a loss of their squares, by more than any loss
+    of a prediction is likely to pull."""
     if not isinstance(optimizer, _WITH_PENALTY) or isinstance(optimizer, torch.optim.AdamW):
         return False
     groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]
@@ -257,8 +257,8 @@ def _decays_most(optimizer: Any) -> bool:
 
 
 def _forgets(norm: Any) -> bool:
-    """Whether running statistics are those of about one batch: of Keras, 0.9 is the share that is
-    kept."""
+    """Return whether running statistics are those of about one batch: of Keras, 0.9 is the share
+    that is kept."""
     share = norm.momentum if norm.track_running_stats else None
     return share is not None and bool(_MOST_MOMENTUM <= share < 1)
 

@@ -85,7 +85,7 @@ class CustomChecks:
             self._step.at_end = None
 
     def hand_over(self) -> None:
-        """Add what is not saved yet to the step in hand."""
+        """Add what is not saved yet to the current step."""
         for name, contract in self._found.items():
             plan = self._step.hook.plan(name.name, name.collections, role=name.role, asked=True)
             if name not in self._saved and plan is not None:

@@ -31,7 +31,8 @@ class GroupMember(NamedTuple):
 
 
 def travels(member: GroupMember) -> bool:
-    """Whether all values go to the host: where they are kept, or so few that they may as well."""
+    """Return whether all values go to the host: where they are kept, or so few that they may as
+    well."""
     plan, tensor = member.plan, member.tensor
     size = tensor.numel()
     hashed = _hashed(plan, tensor) and size * host_type(tensor.dtype).itemsize
@@ -118,7 +119,7 @@ class TensorGroup:
 
 
 def _hashed(plan: CapturePlan, tensor: Any) -> bool:
-    """Whether a fingerprint is wanted, or needed to know that nothing changed."""
+    """Return whether a fingerprint is wanted, or needed to know that nothing changed."""
     return plan.wish.fingerprint or (plan.wish.update and tensor.numel() > MOST_SAMPLED)
 
 

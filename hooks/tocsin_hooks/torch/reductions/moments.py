@@ -96,7 +96,7 @@ class TensorMoments:
         self.l2 = _scaled(np.sqrt(squares), top)
 
     def summaries(self) -> Iterator[TensorSummary]:
-        """That of each tensor."""
+        """Return the summary of each tensor."""
         counts = (self.size, self.nan, self.posinf, self.neginf, self.zeros)
         numbers = (self.low, self.high, self.mean, self.abs_mean, self.variance, self.l1, self.l2)
         for whole, real in zip(

@@ -60,7 +60,7 @@ class Reducer:
         self._memory_of_travellers = Memory()  # of another thread: the one that finishes
         self._samples = Samples()
         self.synchronisations = 0
-        """How often the host has waited for a device."""
+        """The number of times that the host has waited for a device."""
 
     def reduce(
         self, tensors: Sequence[tuple[CapturePlan, Any]], mode: Mode = Mode.TRAIN

@@ -8,7 +8,7 @@ from tocsin.model import Shard
 
 
 def shard_of(tensor: Any) -> Shard | None:
-    """Which part of a distributed tensor lies here; None of what lies here as a whole.
+    """Return which part of a distributed tensor lies here; None for a whole tensor.
 
     Raises TypeError for a part of a sum, whose numbers mean nothing alone.
     """

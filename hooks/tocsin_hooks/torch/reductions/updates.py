@@ -1,4 +1,4 @@
-"""How far tensors moved since their last save, from samples that stay on the device."""
+"""Movement of tensors since their last save, from samples that stay on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is posted to a webhook: the event as it is, or in the form of a service."""
+"""Bodies of webhook posts: the event itself, or the format of a service."""
 
 from __future__ import annotations
 

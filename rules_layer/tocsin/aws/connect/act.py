@@ -1,4 +1,4 @@
-"""What ``act`` is connected to."""
+"""The services that ``act`` is connected to."""
 
 from __future__ import annotations
 

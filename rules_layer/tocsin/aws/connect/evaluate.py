@@ -1,4 +1,4 @@
-"""What ``evaluate`` is connected to."""
+"""The services that ``evaluate`` is connected to."""
 
 from __future__ import annotations
 

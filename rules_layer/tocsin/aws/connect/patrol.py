@@ -1,4 +1,4 @@
-"""What ``patrol`` is connected to."""
+"""The services that ``patrol`` is connected to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What ``replay`` is connected to: it reads runs, and writes results and nothing else."""
+"""The services that ``replay`` is connected to: it reads runs, and writes results and nothing
+else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``report`` is connected to."""
+"""The services that ``report`` is connected to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin.report import Alert, actions_of
 def connect_report(
     settings: ReportSettings, client: Client = LazyClient, now: Callable[[], float] = time.time
 ) -> Callable[[str], bool]:
-    """Writes the report of a run (URL); returns whether there was anything new to write."""
+    """Write the report of a run (URL); return whether there was anything new to write."""
     s3 = client("s3")
     groups = DynamoGroups(Table(client("dynamodb"), settings.table), now)
     return partial(

@@ -40,7 +40,7 @@ def check(
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
     ] = False,
     at_present: Annotated[
-        bool, typer.Option("--now", help="Tell the rules the present time: has the run stalled?")
+        bool, typer.Option("--now", help="Also judge by the present time: has the run stalled?")
     ] = False,
     notify: NotifyOption = None,
     every: Every = False,
@@ -55,31 +55,30 @@ def check(
 ) -> int:
     """Evaluate rules over a whole run, with the engine of AWS.
 
-    Without --watch and --rule the run's own watch.json counts, and without that the rules of
-    profile recommended. Rules of --rule are added to those of --watch, and replace one of the same
-    name. The watch file's custom_rules and the files of --rules are loaded.
+    Without --watch and --rule, the run's own watch.json counts; without that, the rules of profile
+    recommended. --rule adds rules to those of --watch, and replaces one of the same name. The watch
+    file's custom_rules and the files of --rules are loaded.
 
-    In --rule, a part without "=" adds to the list before it, as does a repeated key; "\\,"
-    is a comma within a value. Beside parameters and engine options there are name, include
-    and exclude.
+    In --rule, a part without "=" adds to the list before it, as does a repeated key; "\\," is a
+    comma within a value. name, include and exclude work beside parameters and engine options.
 
     RUN may also be a history of another tool: a folder of TensorBoard, MLflow, CatBoost, DVCLive
     or Weights & Biases, a table as CSV or JSON, or a log of lines with steps and losses. A line
     says how it was read; --loss, --step and --training overrule that.
 
-    Findings come first, by step; the last line counts the other rules. A rule that has judged no
-    step is listed in not_judged of --json: no loss, too few steps, or another tensor was not
-    captured.
+    Findings come first, causes before what they explain; the last line counts the other rules.
+    not_judged of --json lists rules that have judged no step: no loss, too few steps, or another
+    tensor was not captured.
 
-    --follow begins before the training or during it, shows each rule when it fires, and writes
+    --follow starts before or during the training, shows each rule when it fires, and writes
     STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
-    Other actions are not taken. Ctrl-C ends the command, not the training.
+    It takes no other actions. Ctrl-C ends the command, not the training.
 
-    --notify posts what fires and what resolves, with the inhibition, silences and grouping of a
-    deployment: severity, rule, numbers and what to do.
+    --notify posts firing and resolved rules with severity, numbers and what to do, and applies the
+    inhibition, silences and grouping of a deployment.
 
-    --junit is for CI: each rule is a test, one that fired as severely as --fail-on is a failure,
-    and one that judged no step is skipped.
+    --junit is for CI: each rule is a test. A rule that fired with the severity of --fail-on or
+    above is a failure, and one that judged no step is skipped.
 
     Exit code: 0 nothing found, 1 issues found, 2 the command or its input is wrong, a rule ended
     in Error, or nothing could be judged.

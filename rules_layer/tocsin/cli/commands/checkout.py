@@ -52,14 +52,14 @@ def demo(
 def up(
     context: Annotated[
         list[str] | None,
-        typer.Option("-c", metavar="KEY=VALUE", help="An option of the deployment; many times."),
+        typer.Option("-c", metavar="KEY=VALUE", help="An option of the deployment. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Start the embedded AWS with the stack deployed.
 
     It runs in the background until `tocsin local down`. Does nothing if it is up already. The
-    options are those of a deployment: docs/deploy.md.
+    options are those of a deployment: docs/options.md.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def up(
 
 @local.command()
 def down(as_json: Json = False) -> int:
-    """Stop the embedded AWS and delete all that it holds.
+    """Stop the embedded AWS and delete all its data.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def _checkout(module: str, command: str) -> Any:
-    """Imports a module that is in a checkout and not in an installation."""
+    """Import a module that is in a checkout and not in an installation."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
@@ -167,11 +167,11 @@ def _checkout(module: str, command: str) -> Any:
 
 
 def _silent(document: Document, console: Console) -> None:
-    """Prints nothing: the demo has printed all while it ran."""
+    """Print nothing: the demo has printed all while it ran."""
 
 
 def _print_up(document: Document, console: Console) -> None:
-    """Prints the names of resources, and the variables that point a shell to the embedded AWS."""
+    """Print the names of resources, and the variables that point a shell to the embedded AWS."""
     console.print(Text("The embedded AWS is up; `tocsin local down` stops it.\n", "bold"))
     print_facts({name: text for name, text in document.items() if isinstance(text, str)}, console)
     console.print(Text("\nTo use it from this shell:", "bold"))

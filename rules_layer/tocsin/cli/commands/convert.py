@@ -19,8 +19,8 @@ def convert(
     """Turn the rules of an Amazon Debugger job into a watch file.
 
     The job is the answer of DescribeTrainingJob, or the request of CreateTrainingJob. The watch
-    file goes to stdout; what it does not take over is a line each on stderr, and so is which rule
-    does better what a rule of Amazon's profiler did.
+    file goes to stdout. stderr has a line for everything that cannot be taken over, and for each
+    profiler rule of Amazon's that another rule replaces better.
 
     \b
     Examples:

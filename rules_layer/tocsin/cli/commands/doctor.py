@@ -9,9 +9,9 @@ from tocsin.cli.output import answer
 def doctor(stack: Stack = None, stage: Stage = None, as_json: Json = False) -> int:
     """Check a deployment, and say what to do.
 
-    Looks at its version, the capture bucket's region, notifications and key, subscriptions that
-    are not confirmed, the SMS sandbox, the account's concurrency, the lag of the last hour, and
-    dead letters. Changes nothing.
+    Checks its version, the capture bucket's region, notifications and key, unconfirmed
+    subscriptions, the SMS sandbox, the account's concurrency, the lag of the last hour, and dead
+    letters. Changes nothing.
 
     Exit code: 0 all is well, 1 there is something to do or to find out, 2 there is no such stack.
 

@@ -18,7 +18,7 @@ def lint(
         typer.Option(
             metavar="RECIPIENT",
             help="A recipient that the deployment allows: an address, *@example.com, a phone "
-            "number or webhook:NAME; may be given many times.",
+            "number or webhook:NAME. Repeatable.",
         ),
     ] = None,
     rule_files: RuleFiles = None,

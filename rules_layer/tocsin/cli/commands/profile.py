@@ -31,12 +31,12 @@ def profile(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write what is known of a job's machines, for other tools.
+    """Export a job's machine minutes for other tools.
 
-    --trace: how each minute was spent, metrics, and findings, for ui.perfetto.dev or
-    chrome://tracing. --reports: a file for each of Amazon's profiler rules, with the keys that its
-    ProfilerReport wrote. --smdebug: system metrics and steps as smdebug's readers take them. RUN is
-    the training's run or its machine run.
+    --trace writes how each minute was spent, metrics and findings, for ui.perfetto.dev or
+    chrome://tracing. --reports writes a file for each of Amazon's profiler rules, with the keys of
+    its ProfilerReport. --smdebug writes system metrics and steps for smdebug's readers. RUN is the
+    training's run or its machine run.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def profile(
             minutes.append(read_index(storage, found))
     if not minutes:
         raise CommandError(
-            f"{storage.url}: no minute of a machine: has the watch file a section `machine`?"
+            f"{storage.url}: no machine minutes: add a section `machine` to the watch file"
         )
     nodes = sorted({minute.worker for minute in minutes})
     said: dict[str, object] = {"run": storage.url, "minutes": len(minutes), "nodes": nodes}
@@ -83,7 +83,7 @@ def profile(
 
 
 def _write_timeline(storage: Storage, minutes: Sequence[IndexFile], path: Path) -> int:
-    """Returns how many bytes it has."""
+    """Return how many bytes it has."""
     from tocsin.cli.output import note
     from tocsin.cli.timeline import encoded, timeline
     from tocsin.evaluation import check, document
@@ -97,7 +97,7 @@ def _write_timeline(storage: Storage, minutes: Sequence[IndexFile], path: Path) 
 
 
 def _write_reports(storage: Storage, minutes: Sequence[IndexFile], folder: Path) -> int:
-    """Returns how many there are."""
+    """Return how many there are."""
     import json
 
     from tocsin.evaluation import check, document
@@ -116,7 +116,7 @@ def _write_reports(storage: Storage, minutes: Sequence[IndexFile], folder: Path)
 
 
 def _write_files(minutes: Sequence[IndexFile], folder: Path) -> int:
-    """Returns how many there are."""
+    """Return how many there are."""
     from tocsin.profile import write_amazon_files
     from tocsin.tensors import LocalStorage
 

@@ -27,10 +27,10 @@ def replay(
     watch: WatchFile = None,
     rule_files: RuleFiles = None,
     act: Annotated[
-        bool, typer.Option("--act", help="Have the deployment do it, with all actions.")
+        bool, typer.Option("--act", help="Let the deployment replay it, with all actions.")
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="All runs below the prefix, in the deployment.")
+        bool, typer.Option("--all", help="Replay all runs below the prefix, in the deployment.")
     ] = False,
     output: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def replay(
     ] = None,
     collect: Annotated[
         str | None,
-        typer.Option(metavar="REPLAY", help="With --all: the table of a replay begun before."),
+        typer.Option(metavar="REPLAY", help="With --all: fetch the table of an earlier replay."),
     ] = None,
     stack: Stack = None,
     stage: Stage = None,
@@ -48,19 +48,18 @@ def replay(
 ) -> int:
     """Evaluate a run again from its start, or all runs below a prefix.
 
-    One run is evaluated in this terminal. The result is printed and stored nowhere; nobody is
-    notified and nothing is stopped. Without --watch the run's own watch.json counts, and without
-    that the rules of profile recommended: name the deployment's watch file to replay with it.
+    One run is evaluated in this terminal. The result is printed and not stored; nobody is notified
+    and nothing is stopped. Without --watch, the run's own watch.json counts; without that, the
+    rules of profile recommended. Name the deployment's watch file to replay with it.
 
-    --all has the deployment evaluate every run below the prefix, some at a time (option concurrency
-    of the deployment), each by --watch, else by the configuration that it would have today. Nobody
-    is notified and nothing is stopped. A row for each rule of each run, beside what was found
-    before, goes into a CSV file, and into a Parquet file where pyarrow is installed. Custom rules
-    are those of the deployment.
+    --all lets the deployment evaluate every run below the prefix, with --watch or else with the
+    configuration that each would have today. Nobody is notified and nothing is stopped. A CSV file,
+    and a Parquet file if pyarrow is installed, has a row for each rule of each run, beside the
+    former result. Custom rules are those of the deployment.
 
-    --act hands one run to the deployment, which forgets what it knew of it, evaluates it again by
-    its own configuration, and acts: it notifies and stops, as for a new run. It takes neither
-    --watch nor --rules.
+    --act lets the deployment discard its state of one run, evaluate it again with its own
+    configuration, and act: it notifies and stops, as for a new run. It takes neither --watch nor
+    --rules.
 
     Exit code: as of `tocsin check`; with --all also 2 if a run has no result; with --act 0.
 
@@ -120,7 +119,7 @@ def _replayed(url: str, watch: str | None, rule_files: Sequence[str]) -> Documen
 def _replay_folder(
     folder: str, watch: str | None, rule_files: Sequence[str], *, as_json: bool
 ) -> int:
-    """Evaluates a local run, which no deployment has evaluated before."""
+    """Evaluate a local run, which no deployment has evaluated before."""
     from tocsin.cli.verdicts import print_verdicts
 
     document = {**_replayed(folder, watch, rule_files), "before": {}, "changed": []}

@@ -42,12 +42,13 @@ def report(
 ) -> int:
     """Make a page of a run: what happened, and why.
 
-    FILE is one HTML file that opens in any browser and needs no network. Beside it are its data as
-    JSON. Its rules are those of tocsin check; other runs are compared with the first. --json says
-    where both files are, and the verdict. As in tocsin check, RUN may be a history of another tool.
+    FILE is one HTML file that opens in any browser and needs no network. Its data are beside it as
+    JSON. The rules are those of tocsin check; further runs are compared with the first. --json
+    prints where both files are, and the verdict. As in tocsin check, RUN may be a history of
+    another tool.
 
     Exit code: 0 the page is written, 2 the command or its input is wrong. A run that cannot be
-    judged has a page, too, that says what is missing.
+    judged has a page, too, which says what is missing.
 
     \b
     Examples:

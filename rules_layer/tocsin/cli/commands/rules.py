@@ -15,7 +15,7 @@ def rules(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One rule.")] = None,
     search: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Rules whose name or description has these words."),
+        typer.Option(metavar="TEXT", help="Only rules whose name or description has these words."),
     ] = None,
     rule_files: RuleFiles = None,
     as_json: Json = False,

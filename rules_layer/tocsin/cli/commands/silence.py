@@ -14,7 +14,7 @@ from tocsin.model import Severity
 silence = typer.Typer(
     cls=CommandGroup,
     name="silence",
-    help="Hold notifications and stops back until a time.",
+    help="Suppress notifications and stops until a given time.",
     epilog="Example: tocsin silence add --job 'nightly-*' --for 2h --reason 'new disk'",
     rich_markup_mode=None,
 )
@@ -22,23 +22,26 @@ silence = typer.Typer(
 
 @silence.command()
 def add(
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; shown to others.")],
     job: Annotated[
-        str | None, typer.Option(metavar="GLOB", help="Jobs of such names; default: all.")
+        str | None, typer.Option(metavar="GLOB", help="Jobs whose names match; default: all.")
     ] = None,
     rule: Annotated[
         str | None,
-        typer.Option(metavar="GLOB", help="Rules of such names in the watch file; default: all."),
+        typer.Option(
+            metavar="GLOB", help="Rules whose names in the watch file match; default: all."
+        ),
     ] = None,
     severity: Annotated[
-        Severity | None, typer.Option(help="Alerts of this severity; default: all.")
+        Severity | None, typer.Option(help="Alerts with this severity; default: all.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All alerts of all jobs.")] = False,
     duration: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="From now on: 30m, 2h, 3d.")
+        str | None, typer.Option("--for", metavar="TIME", help="How long, from now: 30m, 2h, 3d.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With time zone: 2026-12-01T08:00Z.")
+        str | None,
+        typer.Option(metavar="TIME", help="End time, with time zone: 2026-12-01T08:00Z."),
     ] = None,
     author: Annotated[
         str | None,
@@ -51,7 +54,7 @@ def add(
 ) -> int:
     """Silence alerts until a time at most 30 days ahead.
 
-    Name alerts with --job, --rule and --severity, or --all; set the end with --for or --until.
+    Select alerts with --job, --rule and --severity, or --all. Set the end with --for or --until.
 
     \b
     Examples:
@@ -89,13 +92,15 @@ def add(
 
 @silence.command("list")
 def list_(
-    expired: Annotated[bool, typer.Option("--expired", help="Also those that have ended.")] = False,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Include silences that have ended.")
+    ] = False,
     stack: Stack = None,
     stage: Stage = None,
     table: Table = None,
     as_json: Json = False,
 ) -> int:
-    """List the silences in force, the first to end first, without those of watch files.
+    """List the silences in force, the first to end first. Silences of watch files are not listed.
 
     \b
     Examples:
@@ -118,7 +123,9 @@ def list_(
 
 @silence.command()
 def expire(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="As `tocsin silence list` shows it.")],
+    id_: Annotated[
+        str, typer.Argument(metavar="ID", help="The id that `tocsin silence list` shows.")
+    ],
     stack: Stack = None,
     stage: Stage = None,
     table: Table = None,

@@ -19,15 +19,15 @@ def status(
         typer.Argument(metavar="RUN", help="A run's URL, its job's name, or a folder of runs."),
     ] = None,
     actions: Annotated[
-        bool, typer.Option("--actions", help="The whole log of alerts and actions, of one run.")
+        bool, typer.Option("--actions", help="Show the whole log of alerts and actions of one run.")
     ] = False,
     every: Every = False,
     watch_all: Annotated[
-        bool, typer.Option("--watch", help="Keep the list of runs on the screen until q.")
+        bool, typer.Option("--watch", help="Keep the list of runs on the screen until you press q.")
     ] = False,
     state_bucket: Annotated[
         str | None,
-        typer.Option(metavar="BUCKET", help="The bucket with the stack's checkpoints."),
+        typer.Option(metavar="BUCKET", help="The bucket that holds the stack's checkpoints."),
     ] = None,
     table: Table = None,
     topic: Annotated[

@@ -14,7 +14,8 @@ from tocsin.cli.output import answer, note, progress
 def tensors(
     run: RunArgument,
     digest: Annotated[
-        bool, typer.Option("--digest", help="Read all values, for their SHA-256 (with --json).")
+        bool,
+        typer.Option("--digest", help="Read all values and print their SHA-256 (with --json)."),
     ] = False,
     regex: Annotated[
         str | None, typer.Option(metavar="R", help="Only tensors whose names match.")
@@ -23,7 +24,8 @@ def tensors(
         str | None, typer.Option(metavar="C", help="Only tensors of this collection.")
     ] = None,
     export_tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write all for TensorBoard.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Also export scalars and histograms for TensorBoard."),
     ] = None,
     as_json: Json = False,
 ) -> int:

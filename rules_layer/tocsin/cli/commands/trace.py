@@ -13,15 +13,16 @@ def trace(
     run: RunArgument,
     steps: Annotated[int, typer.Option(min=1, max=20, metavar="N", help="Steps to record.")] = 3,
     timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="How long to wait for it, such as 90s or 10m.")
+        str,
+        typer.Option(metavar="TIME", help="How long to wait for the trace, such as 90s or 10m."),
     ] = "10m",
     as_json: Json = False,
 ) -> int:
     """Record a few steps of a running training by PyTorch's profiler.
 
-    Asks the training's hook by TRACE.json in RUN, waits, and says where the trace is: open it in
-    ui.perfetto.dev; tocsin report shows what the GPU's time went into. The steps that are recorded
-    take longer. At most one trace is made in 10 minutes, of the first worker, of at most 50 MB.
+    Asks the training's hook by TRACE.json in RUN, waits, and prints where the trace is. Open it in
+    ui.perfetto.dev; tocsin report shows how the GPU's time was spent. The recorded steps take
+    longer. The first worker makes at most one trace in 10 minutes, of at most 50 MB.
 
     Exit code: 0 the trace is written, 2 there is none.
 

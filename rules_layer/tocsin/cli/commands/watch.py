@@ -33,30 +33,31 @@ def watch(
         bool, typer.Option("--open", help="With --web: open the page in your browser.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each event, until the run ends.")
+        bool,
+        typer.Option("--json", help="Print a line of JSON for each event, until the run ends."),
     ] = False,
     until_idle: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="End when no step came for so long, such as 10m."),
+        typer.Option(metavar="TIME", help="End when no step arrives for this long, such as 10m."),
     ] = None,
     notify: NotifyOption = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
+        int, typer.Option(min=0, max=65535, help="With --web: the port; 0 means any free one.")
     ] = 0,
 ) -> int:
     """Watch a run while its training writes it.
 
-    Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
-    and nothing else: watch writes nothing, takes no action and stops no training. Without a
-    terminal there is a line for each rule that fires, fails or is resolved.
+    Start it before or during the training; it ends with the run. q or Ctrl-C ends the command only:
+    watch writes nothing, takes no action and stops no training. Without a terminal, it prints a
+    line for each rule that fires, fails or resolves.
 
-    --notify posts what fires and what resolves, as tocsin check --follow does.
+    --notify posts firing and resolved rules, as tocsin check --follow does.
 
     --json writes each event of the run as a line, with the fields that it has on EventBridge:
     status changes as they come, and a summary at the end.
 
-    --web serves the report's page on 127.0.0.1 until Ctrl-C, and draws it again as steps come. In a
-    folder of runs it begins with a list of them.
+    --web serves the report's page on 127.0.0.1 until Ctrl-C, and updates it with new steps. For a
+    folder of runs, the first page lists them.
 
     The rules are those of tocsin check, with the same options. RUN may also be a history of another
     tool that has begun, such as a live folder of TensorBoard: it has no end, so q, Ctrl-C or

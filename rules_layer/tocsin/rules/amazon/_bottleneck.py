@@ -19,7 +19,7 @@ Counts = Mapping[str, int]
 def judged(
     state: State, step: Step, limits: tuple[float, float, float], patience: int, what: str
 ) -> tuple[State, Verdict]:
-    """Judges the reads ``gpu`` and ``core`` of a step.
+    """Judge the reads ``gpu`` and ``core`` of a step.
 
     ``limits``: the share in %, the GPUs' threshold, the core's. ``what`` the core does.
     """

@@ -102,7 +102,7 @@ class BatchSize(Rule):
         return found, worst_verdict(verdicts) if verdicts else UNDECIDED
 
     def _counted(self, series: Sequence[NDArray[np.float64]]) -> tuple[int, list[int]] | None:
-        """How many samples there are, and of cores, GPU and memory how many are not low."""
+        """Return the number of samples, and how many of cores, GPU and memory are not low."""
         limits = (self.cpu_threshold_p95, self.gpu_threshold_p95, self.gpu_memory_threshold_p95)
         if len(series) < len(limits):
             return None

@@ -99,7 +99,7 @@ class CheckInputImages(Rule):
         return means, measured(fault, abs(mean), self.threshold_mean, name="absolute_mean")
 
     def _means(self, tensor: Tensor) -> list[Any] | None:
-        """Returns the number of samples, and each channel's mean over them."""
+        """Return the number of samples, and each channel's mean over them."""
         shape, channels = tensor.shape or (), tensor.summary.channels
         if channels is None or len(shape) < (2 if self.regex else 4):
             return None
@@ -108,7 +108,7 @@ class CheckInputImages(Rule):
 
 
 def _merged(before: Sequence[Any] | None, found: list[Any]) -> list[Any]:
-    """Returns the means over both; only the newer ones if the number of channels changed."""
+    """Return the means over both; only the newer ones if the number of channels changed."""
     samples, *means = found
     if before is not None and len(before) == len(found):
         samples += before[0]

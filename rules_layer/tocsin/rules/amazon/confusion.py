@@ -164,7 +164,7 @@ def _read(role: Role, name: str | None, collection: str | None) -> Read:
 
 
 def _named_first(tensors: Iterable[Tensor], name: str | None) -> list[Tensor]:
-    """Sorts tensors: those of this name come before those of the collection."""
+    """Sort tensors: those of this name come before those of the collection."""
     return sorted(tensors, key=lambda tensor: tensor.name != name)
 
 

@@ -36,16 +36,16 @@ _PLACES = 3
 class GPUMemoryIncrease(Rule):
     """The memory of a GPU rises.
 
-    Amazon's rule, for those who have configured it: MemoryLeak finds a slow rise, and says when the
-    memory will be full. Compares the means of windows of ``window`` samples that follow each other.
-    Fires if one is more than ``increase`` points above that before, after more than ``patience``
+    Amazon's rule, for those who have configured it. MemoryLeak finds slow leaks and predicts when
+    the memory will be full. Compares the means of consecutive windows of ``window`` samples. Fires
+    if one is more than ``increase`` points above the previous one, after more than ``patience``
     samples.
 
     Judges the memory in use where it is known. Amazon's profiler measures the share of time in
-    which memory was read or written, under the name GPUMemoryUtilization: its rule never saw a
-    leak, and neither does this one in Amazon's files. And its windows overlapped in all but one or
-    two samples: a step of 24 points did not fire, one of 100 fired ten times, and with the
-    documented 500 and 10 nothing could. Here they follow each other.
+    which memory was read or written, under the name GPUMemoryUtilization. So its rule never saw a
+    leak, and neither does this one in Amazon's files. Amazon's windows overlapped in all but one or
+    two samples: a rise of 24 points did not fire, one of 100 points fired ten times. With the
+    documented defaults, 500 and 10, nothing could fire. Here windows do not overlap.
 
     Parameters
     ----------

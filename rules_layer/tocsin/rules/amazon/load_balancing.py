@@ -34,32 +34,31 @@ _MINUTES = 5
 class LoadBalancing(Rule):
     """A GPU does far more or less than the others of its machine.
 
-    Amazon's rule, for those who have configured it. Compares the mean utilization of each GPU with
-    the median of the others', in each minute. Fires if they differ by more than ``threshold`` in
-    each of the last five, after more than ``patience`` samples. A GPU that was never used is left
-    out: GPUNotUsed names it.
+    Amazon's rule, for those who have configured it. Compares the mean utilization of each GPU in
+    each minute with the median of the others. Fires if they differ by more than ``threshold`` in
+    each of the last five minutes, after more than ``patience`` samples. Ignores a GPU that was
+    never used: GPUNotUsed names it.
 
-    Amazon's rule compared the last GPU with itself, and could not fire. It compared histograms of
-    the whole training, without what is above 98 %, by a distance of 0.2, at most 0.83: two GPUs at
-    any two different percentages are as far apart as can be. Here ``threshold`` is a difference of
-    utilizations: 0.2 are 20 points.
+    Amazon's rule compared the last GPU with itself and could not fire. It compared histograms of
+    the whole training, without values above 98 %, by a distance that any two different utilizations
+    exceed. Here ``threshold`` is a difference of utilizations: 0.2 means 20 points.
 
     Parameters
     ----------
     threshold: difference from the others, from 0 to 1.
     patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
 
-    Example: of four GPUs three are used 95 %, and one 60 %.
+    Example: of four GPUs, three are 95 % utilized and one 60 %.
     """
 
     about: ClassVar[str] = MACHINE
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
     causes: ClassVar[str] = (
-        "Layers or shards of different sizes, DataParallel, which collects on the first GPU, or "
+        "Layers or shards of different sizes, DataParallel (which gathers on the first GPU), or "
         "another program on a GPU."
     )
     advice: ClassVar[str] = (
-        "Use DistributedDataParallel, and divide the model and the batches evenly."
+        "Use DistributedDataParallel, and split the model and the batches evenly."
     )
 
     threshold: Annotated[float, Meta(ge=0, le=1)] = 0.2
@@ -99,7 +98,7 @@ class LoadBalancing(Rule):
         if least > 100 * self.threshold:
             apart, mean = kept["apart"][-1], gpu.summary.mean or 0.0
             detail = (
-                f"{where(gpu)} is used {mean:.0f} %, the others of its machine "
+                f"{where(gpu)} is {mean:.0f} % utilized, the others of its machine "
                 f"{mean - apart:.0f} %, for {_MINUTES} minutes"
             )
             evidence = {"difference": round(abs(apart), 1), "mean_utilization": round(mean, 1)}

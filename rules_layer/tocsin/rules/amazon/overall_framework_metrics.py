@@ -11,22 +11,22 @@ from tocsin.rules.machine._machine import MINUTE, none_of, seconds_by_worker
 @register
 @dataclass(frozen=True)
 class OverallFrameworkMetrics(Rule):
-    """How the time of the training is spent: a section of the report, which never fires.
+    """The shares of training time: a section of the report, which never fires.
 
-    The shares of steps, waiting for data, evaluation and the rest are in the section of the machine
-    in ``tocsin report``. It is a rule only so that Amazon's configurations can name it.
+    ``tocsin report`` shows the shares of steps, waiting for data, evaluation and the rest in its
+    section about the machine. It is a rule only so that Amazon's configurations can name it.
 
     Amazon's rule counted nested operators at every level, and its share of ``others`` was about
-    half of the true one, or below 0 with several workers. Here each machine has shares that add up
-    to 1.
+    half of the true one, or below 0 with several workers. Here the shares of each machine add up to
+    1.
 
-    Example: it is silent, whatever the minutes are.
+    Example: it is silent for any data.
     """
 
     about: ClassVar[str] = MACHINE
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = "It never fires."
-    advice: ClassVar[str] = "Read the section of the machine in `tocsin report`."
+    advice: ClassVar[str] = "Read the section about the machine in `tocsin report`."
 
     def reads(self) -> Reads:
         return Reads({"minute": MINUTE})

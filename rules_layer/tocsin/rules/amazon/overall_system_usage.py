@@ -11,22 +11,22 @@ from tocsin.rules.machine._machine import MINUTE, none_of, seconds_by_worker
 @register
 @dataclass(frozen=True)
 class OverallSystemUsage(Rule):
-    """How much of the machine is used: a section of the report, which never fires.
+    """The use of the machine: a section of the report, which never fires.
 
-    The statistics of each machine's processors, memory, disks, network and GPUs are in the section
-    of the machine in ``tocsin report``. It is a rule only so that Amazon's configurations can name
-    it.
+    ``tocsin report`` shows the statistics of each machine's processors, memory, disks, network and
+    GPUs in its section about the machine. It is a rule only so that Amazon's configurations can
+    name it.
 
     Amazon's rule added up the GPUs that were sampled at exactly the same time, and divided by the
-    number of all: where they are sampled some ms apart, its numbers were too low.
+    number of all. If they are sampled some milliseconds apart, its numbers were too low.
 
-    Example: it is silent, whatever the minutes are.
+    Example: it is silent for any data.
     """
 
     about: ClassVar[str] = MACHINE
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = "It never fires."
-    advice: ClassVar[str] = "Read the section of the machine in `tocsin report`."
+    advice: ClassVar[str] = "Read the section about the machine in `tocsin report`."
 
     def reads(self) -> Reads:
         return Reads({"minute": MINUTE})

@@ -13,23 +13,23 @@ from tocsin.rules.machine._machine import MINUTE, none_of, seconds_by_worker
 class ProfilerReport(Rule):
     """The report of Amazon's profiler: ``tocsin report`` makes it, and it never fires.
 
-    In ``ProfilerRuleConfigurations`` it stands for the other rules of Amazon's profiler, with its
-    parameters ``RULE_PARAMETER`` as theirs. By this name alone it does nothing.
+    In ``ProfilerRuleConfigurations`` it stands for the other rules of Amazon's profiler, with their
+    parameters as ``RULE_PARAMETER``. By this name alone it does nothing.
 
-    Amazon's ended with IssuesFound if any rule had ever found something, and one rule that failed
+    Amazon's rule ended with IssuesFound if any rule had ever found something, and one failing rule
     broke all of them. Here each rule has a status of its own.
 
     Parameters
     ----------
-    scan_interval_us: is read for Amazon's sake, and has no meaning: rules judge each minute.
+    scan_interval_us: accepted for compatibility, and has no effect: rules judge each minute.
 
-    Example: it is silent, whatever the minutes are.
+    Example: it is silent for any data.
     """
 
     about: ClassVar[str] = MACHINE
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = "It never fires."
-    advice: ClassVar[str] = "Read the section of the machine in `tocsin report`."
+    advice: ClassVar[str] = "Read the section about the machine in `tocsin report`."
 
     scan_interval_us: Annotated[int, Meta(ge=1)] = 60_000_000
 

@@ -30,10 +30,10 @@ class SimilarAcrossRuns(Rule):
     Fires when they are *not* similar, as Amazon's rule of this name does. Compares the tensors that
     both runs have at the same global step, by name and worker, and ignores all others.
 
-    Amazon's documents name no tolerance. Here sizes and the numbers of NaN and infinities must be
+    Amazon's documents name no tolerance. Here sizes and the counts of NaN and infinities must be
     equal. Means, extremes and norms must agree within ``atol + rtol * scale``, as they do if every
-    element is that close. All of them are in the index, so no values are read. But two tensors with
-    the same elements in another order do not differ by them. If both tolerances are 0, the
+    element is that close. All of these are in the index, so no values are read. Two tensors with
+    the same elements in a different order count as similar. If both tolerances are 0, the
     fingerprints must be equal, which is exact.
 
     Parameters
@@ -91,7 +91,7 @@ class SimilarAcrossRuns(Rule):
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the pairs of tensors that both runs have."""
+    """Yield the pairs of tensors that both runs have."""
     others = {(tensor.worker, tensor.name): tensor for tensor in there}
     for tensor in here:
         if other := others.get((tensor.worker, tensor.name)):

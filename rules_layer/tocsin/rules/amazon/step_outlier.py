@@ -48,7 +48,7 @@ class StepOutlier(Rule):
     Parameters
     ----------
     stddev: standard deviations above the median.
-    mode: is read for Amazon's sake, and has no meaning: the steps of training are judged.
+    mode: accepted for compatibility, and has no effect: training steps are judged.
     n_outliers: steps.
 
     Example: of 200 steps 20 take 1 s, and the others 0.1 s.

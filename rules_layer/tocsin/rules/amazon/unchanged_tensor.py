@@ -53,12 +53,12 @@ class UnchangedTensor(Rule):
     profiles: ClassVar[tuple[str, ...]] = ()
     severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The optimiser does not step, the tensor is not connected to the trained weights, or the "
-        "same batch is used at every step."
+        "The optimizer does not step, the tensor is not connected to the trained weights, or every"
+        " step uses the same batch."
     )
     advice: ClassVar[str] = (
-        "Check that the optimiser has these parameters, that its step is called, that the learning "
-        "rate is not zero, and that the input pipeline delivers new batches."
+        "Check that the optimizer has these parameters, that its step() is called, that the "
+        "learning rate is not zero, and that the input pipeline delivers new batches."
     )
 
     collection_names: tuple[str, ...] = ()
@@ -85,14 +85,14 @@ class UnchangedTensor(Rule):
         for tensor in long:
             saves = self._unchanged(tensor)
             if saves == self.num_steps:
-                detail = f"{tensor.name} is the same in {saves} saves"
+                detail = f"{tensor.name} has not changed in {saves} saves"
                 found = violation(Reason.CONSTANT, detail, tensor, saves=saves)
                 return state, measured(found, saves, self.num_steps)
             most = max(most, saves)
         return state, measured(HEALTHY, most, self.num_steps) if long else UNDECIDED
 
     def _unchanged(self, tensor: Tensor) -> int:
-        """Returns the number of saves, up to this one, in which the tensor is the same."""
+        """Return the number of saves, up to this one, in which the tensor is the same."""
         earlier = tensor.previous[: self.num_steps - 1]
         same = takewhile(lambda then: self._close(tensor.value, then.value), earlier)
         return 1 + sum(1 for _ in same)

@@ -14,7 +14,7 @@ INPUTS = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1
 
 
 def has_features(tensor: Tensor, *, named: bool) -> bool:
-    """Says whether these are features: no integers, and no mask or index by its name.
+    """Return whether these are features: no integers, and no mask or index by its name.
 
     ``named`` by the user, a tensor may have any name.
     """
@@ -24,7 +24,7 @@ def has_features(tensor: Tensor, *, named: bool) -> bool:
 
 
 def moments(tensor: Tensor) -> list[tuple[float, float]]:
-    """Returns mean and variance of each feature with finite values."""
+    """Return mean and variance of each feature with finite values."""
     channels = tensor.summary.channels
     if channels is None:
         return []

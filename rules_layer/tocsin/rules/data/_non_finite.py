@@ -20,7 +20,7 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
-    """Reports a tensor. ``counts`` has ``nan`` and ``infinite``, the most telling number first."""
+    """Report a tensor. ``counts`` has ``nan`` and ``infinite``, the most telling number first."""
     nan, infinite = counts["nan"], counts["infinite"]
     counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
     size = tensor.summary.size  # not known if only reductions were saved

@@ -21,12 +21,12 @@ SAMPLES = Read(roles=(Role.SAMPLE,), values=True)
 
 
 def sample_batches(tensors: Iterable[Tensor]) -> list[NDArray[Any]]:
-    """Returns what each worker has seen since its last save."""
+    """Return what each worker has seen since its last save."""
     return [value for each in tensors if _is_batch(value := each.value)]
 
 
 def different_samples(seen: Mapping[str, Any]) -> float:
-    """Estimates how many different samples there were: the k-th smallest of n is near k / n."""
+    """Estimate how many different samples there were: the k-th smallest of n is near k / n."""
     number: float = (len(seen["hashes"]) - is_estimate(seen)) / (seen["up_to"] or 1.0)
     return number
 
@@ -43,7 +43,7 @@ def _is_batch(value: NDArray[Any] | None) -> TypeGuard[NDArray[Any]]:
 
 
 def add_batches(seen: Mapping[str, Any], batches: Sequence[NDArray[Any]]) -> Mapping[str, Any]:
-    """Adds batches to what was seen: all hashes ``up_to`` a limit, and none above it.
+    """Add batches to what was seen: all hashes ``up_to`` a limit, and none above it.
 
     The result also has the number of ``steps`` and of samples ``drawn`` in them, of ``elements`` in
     a sample, and of ``workers``.

@@ -43,18 +43,20 @@ _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 class FewSamples(Rule):
     """The model sees the same few samples again and again.
 
-    The hook saves hashes of the samples that the model is trained on; the smallest of them show
-    how many different samples there are, to a tenth. Fires when these are at most ``most`` and
-    each was seen ``times`` times, from the 100th training step on. Evaluations that do about as
-    well as training resolve it: their loss is less than half above that of training. Samples with
-    sixteen labels or more, as texts and masks of images, are too few where all of them make up two
-    batches. Does not judge samples of less than eight numbers, as points of a curve, nor models
-    that act. Samples that are augmented are different.
+    The hook saves hashes of the training samples; the smallest hashes show how many different
+    samples there are, to within a tenth. From training step 100 on, fires when there are at most
+    ``most`` different samples and each was seen ``times`` times. Resolved by evaluations that do
+    about as well as training: their loss is less than half above training loss. Samples with
+    sixteen or more labels, such as texts and image masks, are too few only if all of them fit into
+    two batches.
+
+    Ignores samples with fewer than eight numbers, such as points of a curve, and reinforcement
+    learning. Augmented samples count as different.
 
     Parameters
     ----------
-    most: different samples that are too few.
-    times: how often each was seen.
+    most: largest number of different samples that is too few.
+    times: how often each sample was seen.
 
     Example: the batch is drawn with a generator that is seeded again in each step, so that all
     steps train on the same 32 samples.
@@ -62,8 +64,8 @@ class FewSamples(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "A seed is set again in each step, an index stays where it is, a filter or a subset for a "
-        "quick trial was left in place; or there are really so few samples."
+        "A seed is set again at each step, an index does not advance, or a filter or subset of a "
+        "quick trial was left in place. Or the data set really is this small."
     )
     advice: ClassVar[str] = (
         "Print the length of the data set, and look at the indices of a few batches. If there are "
@@ -87,7 +89,7 @@ class FewSamples(Rule):
         saved = step.tensors["samples"]
         batches = sample_batches(saved)
         if step.mode in (Mode.EVAL, Mode.PREDICT) or not batches:
-            return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
+            return state, not_applicable(Reason.NO_TENSOR, "no sample hashes of training")
         if all_losses and not losses:
             none = not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
             return state, HEALTHY if "seen" in state else none  # it shows only now
@@ -116,13 +118,13 @@ class FewSamples(Rule):
         number = round(different)
         about = "about " if is_estimate(seen) else ""
         samples = f"{number} different sample{'s' if number > 1 else ''}"
-        detail = f"the model has seen {about}{samples} in training, each about {each:.0f} times"
+        detail = f"the model was trained on only {about}{samples}, each seen about {each:.0f} times"
         evidence = {"different": number, "times": round(each)}
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
         return measured(found, different, most, "below")
 
 
 def _is_as_good(held: tuple[float, float | None] | None) -> bool:
-    """Says whether evaluations do about as well as training."""
+    """Return whether evaluations do about as well as training."""
     evaluated, trained = held or (0.0, None)
     return trained is not None and evaluated - trained < _WORSE * abs(trained)

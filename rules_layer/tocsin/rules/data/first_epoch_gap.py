@@ -49,39 +49,38 @@ comparison. ``ratio``, of the last evaluation; ``bad``, the evaluations in a row
 @register
 @dataclass(frozen=True)
 class FirstEpochGap(Rule):
-    """Evaluations are much worse than training, though training has not seen a sample twice.
+    """Evaluation loss is far above training loss, although training repeats no sample yet.
 
-    As long as samples are new, the loss of training is that of an evaluation: nothing can be
-    learned by heart. Fires when the loss of an evaluation in that time is at least ``ratio`` times
-    the mean of training's last eight saves and above all of them, and that of the next evaluation,
-    too. The share of the loss that is left must be larger by ``ratio`` as well: of the loss with
-    other labels, and of that of a constant guess where it is known. So losses may be scaled, summed
-    or weighted otherwise in evaluations.
+    While all samples are new, nothing can be memorised, so training loss and evaluation loss should
+    agree. Fires when the loss of two consecutive evaluations is at least ``ratio`` times the mean
+    of the last eight training saves, and above all of them. The loss relative to shuffled labels,
+    and relative to a constant prediction where known, must differ by ``ratio`` as well. So losses
+    may be scaled, summed or weighted differently in evaluations.
 
-    Does not judge a gap that came later: none is found any more after an evaluation without one, if
-    training had won half of the loss by then. Samples that are varied at random each time look new
-    and are none, and such a gap grows as they are learned by heart.
+    Ignores gaps that open later: the rule stops at the first evaluation without a gap once training
+    has removed half of its loss. Randomly augmented samples look new, and their gap grows as they
+    are memorised.
 
-    The hook's hashes of samples show how many different ones were seen. Evaluations must have
-    ``samples`` samples. A loss by hand is not judged where batches of evaluations are more than
-    twice as large: it may depend on that, as contrastive losses do.
+    The hook's sample hashes show how many samples were new. Evaluations need ``samples`` samples.
+    For a hand-written loss, evaluation batches must not be more than twice as large as training
+    batches: contrastive losses depend on batch size.
 
     Parameters
     ----------
     ratio: smallest ratio of the losses.
-    samples: in an evaluation.
+    samples: smallest number of evaluation samples.
 
     Example: images are scaled to 0 … 1 in training and to −1 … 1 in evaluations.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "The inputs or labels of the evaluation are prepared otherwise than those of training; "
-        "batch normalisation has statistics that lag; the data of the evaluation is another one."
+        "Evaluation inputs or labels are preprocessed differently; batch-normalisation statistics "
+        "lag; or the evaluation data is of another kind."
     )
     advice: ClassVar[str] = (
-        "Evaluate on a batch of the training data: if its loss is as in training, the data "
-        "differs, else the model does: compare train() with eval()."
+        "Evaluate on a batch of training data. If its loss equals the training loss, the data "
+        "differs; otherwise the model does: compare train() with eval()."
     )
 
     ratio: Annotated[float, Meta(gt=1)] = 1.5
@@ -104,7 +103,7 @@ class FirstEpochGap(Rule):
         elif step.mode is not Mode.EVAL:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
         if "new" not in state:
-            return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
+            return state, not_applicable(Reason.NO_TENSOR, "no sample hashes of training")
         memories: dict[str, _Memory] = dict(state.get("losses", {}))
         verdicts = []
         here = list(sites(step, step.tensors["skills"]))
@@ -145,7 +144,7 @@ class FirstEpochGap(Rule):
         return {**memory, **levels, "ratio": round(ratio, 4), "bad": counted}
 
     def _none(self, past: Sequence[_Level], site: LossSite) -> bool:
-        """Says whether an evaluation has no gap, though training has learned half of the loss."""
+        """Return whether an evaluation has no gap, though training has learned half of the loss."""
         if len(past) < _LATEST or site.rows < self.samples:
             return False
         trained = _mean(past[-_LATEST:])
@@ -159,8 +158,9 @@ class FirstEpochGap(Rule):
         if memory["bad"] < _LOOKS:
             return UNDECIDED if memory["bad"] else measured(HEALTHY, ratio, self.ratio)
         detail = (
-            f"{tensor.kind or tensor.name.removesuffix('/skill')} is {memory['evaluated']:.3g} in "
-            f"EVAL and {memory['trained']:.3g} in TRAIN, as when its samples were new to the model"
+            f"{tensor.kind or tensor.name.removesuffix('/skill')}: evaluation loss is "
+            f"{memory['evaluated']:.3g}, training loss on samples that were new to the model was "
+            f"{memory['trained']:.3g}"
         )
         evidence = {"eval": memory["evaluated"], "train": memory["trained"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
@@ -168,7 +168,7 @@ class FirstEpochGap(Rule):
 
 
 def _level(site: LossSite) -> _Level:
-    """Returns the mean loss of a save, and what the memory keeps beside it."""
+    """Return the mean loss of a save, and what the memory keeps beside it."""
     loss = fmean(each for each, *_ in site.losses)
     repaired = fmean(each for _, each, _ in site.losses)
     left = None if site.constant is None else round(min(max(1 - site.constant, -1e3), 1e3), 4)
@@ -178,14 +178,14 @@ def _level(site: LossSite) -> _Level:
 
 
 def _mean(past: Any) -> _Level:
-    """Returns the mean of several saves; the share of a guess's loss if all of them have it."""
+    """Return the mean of several saves; the share of a guess's loss if all of them have it."""
     losses, others, left, rows = zip(*past, strict=True)
     share = None if None in left else fmean(left)
     return fmean(losses), fmean(others), share, fmean(rows)
 
 
 def _least_ratio(now: _Level, trained: _Level, learned: float = _LEARNED) -> float | None:
-    """Returns by how much an evaluation is worse, by that measure by which it is the least.
+    """Return by how much an evaluation is worse, by that measure by which it is the least.
 
     None if training has not ``learned`` that share yet, or if a loss is not above 0.
     """

@@ -24,11 +24,11 @@ from tocsin.rules.data._non_finite import COUNTS, infinities, is_finite, not_fin
 class NonFiniteData(Rule):
     """The data that is fed to the model contains NaN or infinite values.
 
-    Fires at the first saved step whose inputs or labels contain a NaN or an infinity. It reports
-    the cause, while ExplodingTensor reports the effect. Allowed are infinities in an input with
-    ``mask`` in its name and, if every loss captured in that step is finite, -infinity in inputs,
-    which masks attention, and NaN in labels, for "unknown". Where no loss is captured, as while a
-    model generates, -infinity is allowed beside nothing but zeros: such an input is a mask.
+    Fires at the first saved step whose inputs or labels contain NaN or an infinity. It reports the
+    cause; ExplodingTensor reports the effect. Allowed are infinities in an input with ``mask`` in
+    its name. While every loss captured in that step is finite, -infinity in inputs (an attention
+    mask) and NaN in labels ("unknown") are allowed, too. Where no loss is captured, as in
+    generation, -infinity is allowed beside zeros only: such an input is a mask.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class NonFiniteData(Rule):
 
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
-        "Missing values were read as NaN, the preparation of the data divides by a deviation of "
-        "zero or takes the logarithm of zero, or a file is damaged. One such value makes the loss "
-        "NaN, and one update makes every weight NaN."
+        "Missing values were read as NaN, preprocessing divides by a standard deviation of zero or"
+        " takes the logarithm of zero, or a file is damaged. One such value makes the loss NaN, "
+        "and one update makes every weight NaN."
     )
     advice: ClassVar[str] = (
-        "Look for the samples of this step; fill in or drop missing values, add a small number to "
+        "Find the samples of this step. Fill in or drop missing values, add a small number to "
         "denominators, and check the data once before training."
     )
 
@@ -80,7 +80,7 @@ class NonFiniteData(Rule):
 
 
 def _is_mask(tensor: Tensor) -> bool:
-    """Whether it is added to scores of attention: 0 keeps them, and -infinity hides them."""
+    """Return whether it is added to scores of attention: 0 keeps them, and -infinity hides them."""
     found = tensor.summary
     zeros, hidden = found.zeros or 0, found.neginf or 0
     return zeros > 0 and zeros + hidden == found.size

@@ -44,7 +44,8 @@ class NotNormalizedData(Rule):
     Parameters
     ----------
     max_scale: largest scale of a feature, in units of the input.
-    min_value: least absolute value of the largest one, in units of the input; below ``max_scale``.
+    min_value: least absolute value that the largest element must have, in units of the input; below
+        ``max_scale``.
     max_ratio: largest ratio of the scales of two features.
     tensor_regex: which tensors to watch, instead of those with role input.
 
@@ -119,5 +120,5 @@ class NotNormalizedData(Rule):
 
 
 def _scales(tensor: Tensor) -> list[float]:
-    """Returns the root mean square of each feature with finite values."""
+    """Return the root mean square of each feature with finite values."""
     return [math.sqrt(mean * mean + variance) for mean, variance in moments(tensor)]

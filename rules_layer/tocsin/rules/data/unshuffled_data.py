@@ -45,41 +45,39 @@ Of numbers: their number, mean and squares, all ``within`` their batches and all
 @register
 @dataclass(frozen=True)
 class UnshuffledData(Rule):
-    """Batches of training hold samples of one class or size, then of another: data is in order.
+    """Training batches are sorted: they hold one class or one range of values after the other.
 
-    Labels in one batch are compared with those of all batches by the intraclass correlation: (q −
-    p) / (1 − p), where q is the share of pairs of labels in one batch that are equal, and p that of
-    pairs of labels in different batches. It is 0 if batches are drawn at random and 1 if each
-    batch has a single class (Fisher, Statistical Methods for Research Workers, 1925, chapter 7).
-    Fires when it is above ``correlation`` after ``batches`` saved batches, if the most frequent
-    class of a batch has changed twice or more.
+    Measures the intraclass correlation of labels: (q − p) / (1 − p), where q is the share of label
+    pairs within a batch that are equal, and p that of pairs from different batches. It is 0 for
+    batches drawn at random and 1 if each batch has a single class (Fisher, Statistical Methods for
+    Research Workers, 1925, chapter 7). Fires when it is above ``correlation`` after ``batches``
+    saved batches, and the most frequent class of a batch has changed at least twice.
 
-    Of labels that are numbers it is the same by an analysis of variance: the share of their
-    variance that lies between batches. Then the means of batches must have crossed the mean of all
-    three times, so that targets that drift with the model do not count.
+    For numeric labels it uses the analysis of variance: the share of their variance between
+    batches. Then the means of batches must have crossed the overall mean three times, so that
+    targets that drift with the model do not count.
 
-    Judges labels with one value for each sample: integers, or floating point numbers of 0 and 1, of
-    two classes to fifty, and other floating point numbers, where inputs have as many samples, eight
-    and more. Does not judge adversarial training and models that act, where batches of one label
-    are usual.
+    Judges labels with one value per sample: integers, or 0.0 and 1.0, of two to fifty classes; and
+    other floating-point numbers if there are as many input samples, at least eight. Ignores
+    adversarial training and reinforcement learning, where batches with one label are usual.
 
     Parameters
     ----------
     correlation: largest intraclass correlation.
-    batches: saved batches of training, of at least four labels.
+    batches: saved training batches of at least four labels.
 
-    Example: images in folders of their classes, and a loader without ``shuffle=True``.
+    Example: images in one folder per class, and a loader without ``shuffle=True``.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 5}
     causes: ClassVar[str] = (
-        "The data is stored by class, and the loader does not shuffle it; or a sampler, a buffer "
-        "for shuffling that is too small, or the files of each worker keep its order."
+        "The data is stored by class and the loader does not shuffle it. Or a sampler, too small a"
+        " shuffle buffer, or the files of each worker keep its order."
     )
     advice: ClassVar[str] = (
-        "Shuffle: DataLoader(shuffle=True), DistributedSampler(shuffle=True) with set_epoch, a "
-        "buffer as large as the data of several classes. If the order is meant, as where classes "
-        "are learned one after the other, leave out this rule."
+        "Shuffle: DataLoader(shuffle=True), DistributedSampler(shuffle=True) with set_epoch, or a "
+        "buffer that holds several classes. If the order is intended, as in continual learning, "
+        "leave this rule out."
     )
 
     correlation: Annotated[float, Meta(gt=0, lt=1)] = 0.5
@@ -95,7 +93,9 @@ class UnshuffledData(Rule):
         if step.mode in (Mode.EVAL, Mode.PREDICT):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
         if any(each.kind in (ACTING, COMPETING) for each in step.tensors["losses"]):
-            return state, not_applicable(Reason.NO_TENSOR, "models that act or compete")
+            return state, not_applicable(
+                Reason.NO_TENSOR, "reinforcement learning or adversarial training"
+            )
         memories: dict[str, _Memory] = dict(state)
         verdicts = []
         lengths = {each.shape[0] for each in step.tensors["inputs"] if each.shape}
@@ -123,8 +123,8 @@ class UnshuffledData(Rule):
         if share <= self.correlation or memory["changes"] < _CROSSINGS:
             return measured(HEALTHY, share, self.correlation)
         detail = (
-            f"{100 * share:.0f} % of the variance of {tensor.name} lies between batches, not in "
-            f"them: batches follow the order of its values"
+            f"{100 * share:.0f} % of the variance of {tensor.name} is between batches, not within "
+            f"them: the data is sorted by value"
         )
         evidence = {"correlation": share, "batches": memory["batches"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
@@ -138,8 +138,8 @@ class UnshuffledData(Rule):
             return measured(HEALTHY, known, self.correlation)
         equal = memory["equal"] / memory["pairs"]
         detail = (
-            f"{100 * equal:.0f} % of the pairs of labels of {tensor.name} in a batch are equal, "
-            f"though there are {len(memory['counts'])} classes: batches follow the order of classes"
+            f"{100 * equal:.0f} % of the label pairs of {tensor.name} within a batch are equal, "
+            f"although there are {len(memory['counts'])} classes: the data is sorted by class"
         )
         evidence = {"correlation": known, "equal": equal, "batches": memory["batches"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
@@ -147,7 +147,7 @@ class UnshuffledData(Rule):
 
 
 def correlation(memory: _Memory) -> float | None:
-    """Returns the intraclass correlation; None if labels have one class, or too many classes."""
+    """Return the intraclass correlation; None if labels have one class, or too many classes."""
     counts = memory["counts"].values()
     labels, pairs, equal = sum(counts), memory["pairs"], memory["equal"]
     between = labels * (labels - 1) / 2 - pairs
@@ -158,7 +158,7 @@ def correlation(memory: _Memory) -> float | None:
 
 
 def share_between(memory: _Memory) -> float | None:
-    """Returns the intraclass correlation of numbers, by an analysis of variance; None if it is not
+    """Return the intraclass correlation of numbers, by an analysis of variance; None if it is not
     known (Donner, International Statistical Review 54, 1986, the ANOVA estimator)."""
     groups, count = memory["batches"], memory["count"]
     if groups < 2 or count <= groups:
@@ -172,7 +172,7 @@ def share_between(memory: _Memory) -> float | None:
 def _batches(
     labels: Sequence[Tensor], samples: Container[int]
 ) -> Iterator[tuple[Tensor, NDArray[Any]]]:
-    """Yields the labels of each batch: classes, or numbers, of as many samples as inputs have."""
+    """Yield the labels of each batch: classes, or numbers, of as many samples as inputs have."""
     for each in labels:
         if each.value is None or each.value.dtype.kind not in "iubf":
             continue

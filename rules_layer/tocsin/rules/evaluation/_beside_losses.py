@@ -14,7 +14,7 @@ _LOSSES = 5  # of each mode, of which the mean is compared
 
 
 def with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
-    """Adds the mean of a step's losses to the last few of its mode."""
+    """Add the mean of a step's losses to the last few of its mode."""
     losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
     if not losses:
         return dict(state)
@@ -27,7 +27,7 @@ def with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
 
 
 def worse_by(state: State) -> float | None:
-    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of these; None if
+    """Return by how much the losses of EVAL are above those of TRAIN, as a share of these; None if
     it is not known."""
     train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
     if not train or not held:
@@ -38,7 +38,7 @@ def worse_by(state: State) -> float | None:
 
 
 def lost(state: State) -> float:
-    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of the first one
+    """Return by how much the losses of EVAL are above those of TRAIN, as a share of the first one
     of TRAIN; infinity if it is not known."""
     train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
     first: float | None = state.get("first loss")
@@ -48,7 +48,7 @@ def lost(state: State) -> float:
 
 
 def lost_of_won(state: State) -> float:
-    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of what training
+    """Return by how much the losses of EVAL are above those of TRAIN, as a share of what training
     has won since its first one; 0 if it is not known, or nothing was won."""
     train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
     first = state.get("first loss")

@@ -83,14 +83,14 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.removesuffix(loss), []).append(verdict)
     if not sets:
-        why = "no loss of an evaluation from its first round"
+        why = "no evaluation loss from the first round on"
         return state, not_applicable(Reason.NO_TENSOR, why)
     # A share of errors may stay while the loss of the same set falls.
     return state, worst_verdict(map(_best, sets.values()))
 
 
 def _known(trained: Sequence[float]) -> tuple[float, float, float]:
-    """Returns what is kept of a training loss; an earlier version kept two numbers."""
+    """Return what is kept of a training loss; an earlier version kept two numbers."""
     begun, now, fast = (*trained, 0.0)[:3]
     return begun, now, fast
 
@@ -103,7 +103,7 @@ def _by_heart(
     trained: tuple[float, ...] | None,
     rows: int,
 ) -> Verdict | None:
-    """Finds that the trees know the rows of training by heart, and little else."""
+    """Report trees that memorise the training rows and learn little else."""
     won = (first - low) / first
     if trained is None or _ERRORS.search(tensor.name):
         return None
@@ -114,8 +114,8 @@ def _by_heart(
         return None
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, while "
-        f"that of training fell from {begun:.3g} to {now:.3g}: the trees know its rows by heart"
-    ) + (f", of which there are {rows}" if few else "")
+        f"training loss fell from {begun:.3g} to {now:.3g}: the trees memorise the training rows"
+    ) + (f" (only {rows})" if few else "")
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
     return measured(found, won, least, "below", "won")
@@ -124,16 +124,16 @@ def _by_heart(
 def _other_labels(
     tensor: Tensor, first: float, low: float, rounds: int, trained: tuple[float, ...] | None
 ) -> Verdict | None:
-    """Finds that a constant was far worse in the evaluation: its labels are other ones. Of a share
-    of errors the first round is no constant's, and one that falls is learned."""
+    """Report an evaluation that starts far above training: its labels differ. Ignores error rates,
+    whose first round is not a constant, and losses that fall."""
     if trained is None or rounds < _SINCE or _ERRORS.search(tensor.name):
         return None
     begun, _, fast = _known(trained)
     if fast or low < _FAR * begun or low < (1 - _BY_HEART) * first:
         return None
     detail = (
-        f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, and that "
-        f"of training {begun:.3g}: before anything is learned, they should be alike"
+        f"{tensor.name} was {first:.3g} after the first round, training loss {begun:.3g}: an "
+        f"untrained model should have similar losses (lowest since: {low:.3g})"
     )
     found = violation(Reason.DIFFERENT, detail, tensor, first=first, trained=begun)
     return measured(found, low / begun, _FAR, name="ratio")
@@ -151,7 +151,7 @@ def _verdict(tensor: Tensor, first: float, low: float, rounds: int, waited: int)
         return healthy if won > _BETTER else UNDECIDED
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g} in "
-        f"{rounds} rounds: what the trees learn does not help there"
+        f"{rounds} rounds: the trees do not generalise"
     )
     evidence: dict[str, Any] = {"first": first, "lowest": low, "rounds": rounds}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)

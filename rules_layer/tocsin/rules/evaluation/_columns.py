@@ -82,7 +82,7 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
         and (exchanged.get(name) or ours.get(base, 0.0) > 0)
     ]
     if not shares:
-        return {}, not_applicable(Reason.NO_TENSOR, "no columns of evaluated data")
+        return {}, not_applicable(Reason.NO_TENSOR, "no columns of evaluation data")
     exchanged = {name: places for name, places in exchanged.items() if places and name in shares}
     state = {"shares": shares, "losses": known, **({"exchanged": exchanged} if exchanged else {})}
     return state, worst_verdict(verdicts) if verdicts else UNDECIDED
@@ -151,7 +151,7 @@ def _exchanged(ours: NDArray[Any], theirs: NDArray[Any]) -> list[int]:
 
 
 def _are(some: NDArray[Any], others: NDArray[Any], error: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns have the quartiles of which others: shape (columns, columns)."""
+    """Return which columns have the quartiles of which others: shape (columns, columns)."""
     apart = np.abs(some[:, None, :3] - others[None, :, :3]).max(axis=2) / _wide(others)
     same: NDArray[np.bool_] = apart <= error
     np.fill_diagonal(same, val=False)
@@ -159,7 +159,8 @@ def _are(some: NDArray[Any], others: NDArray[Any], error: NDArray[Any]) -> NDArr
 
 
 def _in_circles(became: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which columns are in a circle, or between two: nobody's place, or one without, is not."""
+    """Return which columns are in a circle, or between two: nobody's place, or one without, is
+    not."""
     inside = np.ones(len(became), dtype=bool)
     while True:
         kept = inside & became[:, inside].any(axis=1) & became[inside].any(axis=0)
@@ -186,16 +187,15 @@ def _wide(quartiles: NDArray[Any]) -> NDArray[Any]:
 
 
 def _short(places: list[int]) -> list[int]:
-    """What is kept of exchanged columns: their number, and the first few."""
+    """Return the number of exchanged columns and the first few of them."""
     return [len(places), *places[:_NAMED]] if places else []
 
 
 def _exchange(tensor: Tensor, places: list[int]) -> Verdict:
     count, few = places[0], ", ".join(map(str, places[1:]))
     detail = (
-        f"columns {few}{' …' if count > _NAMED else ''} (the first is 0) have exchanged "
-        f"their places in the data of {tensor.name}: each has the quartiles of another one in "
-        "training"
+        f"columns {few}{' …' if count > _NAMED else ''} (counted from 0) are in a different order "
+        f"in the data of {tensor.name}: each has the quartiles of another column in training"
     )
     found = violation(Reason.DIFFERENT, detail, tensor, columns=count)
     return measured(found, count, _FEW)
@@ -209,9 +209,9 @@ def _verdict(
     if share < shifted or far < _FEW or won >= _WON * trained:
         return healthy
     detail = (
-        f"{far} columns, {100 * share:.0f} %, lie elsewhere in the evaluated data than in that of "
-        f"training, and {tensor.name} has won {percent(won)} since its first round, beside "
-        f"{percent(trained)} in training: evaluation data is prepared differently"
+        f"{far} columns ({100 * share:.0f} %) have different quartiles in the evaluation data, and "
+        f"{tensor.name} improved by {percent(won)} while training loss improved by "
+        f"{percent(trained)}: evaluation data is preprocessed differently"
     )
     evidence: Mapping[str, float] = {"columns": far, "eval": won, "train": trained}
     found = violation(Reason.DIFFERENT, detail, tensor, **evidence)

@@ -44,8 +44,8 @@ def feature_of(sums: Sums, n: int) -> Feature:
 
 
 def with_batch(kept: Sequence[float], mean: float, variance: float) -> list[float]:
-    """Adds a batch to what is kept of a feature of TRAIN: the first mean, and from there the sums
-    of means, of their squares, of mean squares, of their squares and of products of both; and the
+    """Add a batch to what is kept of a feature of TRAIN: the first mean, and from there the sums of
+    means, of their squares, of mean squares, of their squares and of products of both; and the
     smallest and the largest variance."""
     start, d1, d2, e1, e2, both, low, high = kept or (mean, *[0.0] * 5, variance, variance)
     d = mean - start
@@ -98,16 +98,16 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
 
 
 def _is_near(variance: float, low: float, high: float, n: int) -> bool:
-    """Whether a variance lies between those of the ``n`` batches of TRAIN, or beside them by as
-    much as they differ: those of a column with a long tail differ much. Few batches show less of
+    """Return whether a variance lies between those of the ``n`` batches of TRAIN, or beside them by
+    as much as they differ: those of a column with a long tail differ much. Few batches show less of
     that, so for five of them it is twice as much."""
     margin = (high / low) ** (1 + _BATCHES / n) if low else math.inf
     return low / margin <= variance <= high * margin
 
 
 def _has_two_values(kept: Sequence[float], n: int) -> bool:
-    """Whether the mean squares of the batches follow from their means, as for zeros and ones; or
-    nothing is known of that, as all batches are the same."""
+    """Return whether the mean squares of the batches follow from their means, as for zeros and
+    ones; or nothing is known of that, as all batches are the same."""
     _, d1, d2, e1, e2, both, _, _ = kept
     means, squares = d2 - d1 * d1 / n, e2 - e1 * e1 / n
     products = both - d1 * e1 / n
@@ -115,8 +115,8 @@ def _has_two_values(kept: Sequence[float], n: int) -> bool:
 
 
 def goes_on(train: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
-    """Whether all features are one quantity, as the times of a series, and EVAL begins where TRAIN
-    ended: a series with a trend."""
+    """Return whether all features are one quantity, as the times of a series, and EVAL begins where
+    TRAIN ended: a series with a trend."""
     ours, theirs = _as_one(train, _ALIKE, _SAME), _as_one(held, _ALIKE_IN_ONE, _FACTOR)
     if ours is None or theirs is None:
         return False

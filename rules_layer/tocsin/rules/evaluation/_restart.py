@@ -19,8 +19,9 @@ _BACK = 2 / 3  # of what had been won is lost
 
 
 def has_restarted(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:
-    """Whether a model that had learned is about as untrained in a step of training as at first:
-    most of what its loss had won is lost at once, or most weights are others than at the last save.
+    """Return whether a model that had learned is about as untrained in a step of training as at
+    first: most of what its loss had won is lost at once, or most weights are others than at the
+    last save.
 
     Reads ``weights``; ``loss``, ``first`` and ``least`` of the state are its own. The first loss
     that was seen is followed.

@@ -19,7 +19,7 @@ Start = tuple[float, float, int]
 def with_starts(
     starts: Mapping[str, Start], step: Step, trained: Iterable[Point], followed: Mapping[str, Any]
 ) -> dict[str, Start]:
-    """Adds the training losses of a step, by their names beside those of evaluations.
+    """Add the training losses of a step, by their names beside those of evaluations.
 
     A training that was not seen from its start, or was evaluated before its third save, has none: a
     history of epochs does not.

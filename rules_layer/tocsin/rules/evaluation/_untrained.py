@@ -86,8 +86,8 @@ def _limit(now: FinishedEvaluation, top: float, mean: float, trained_low: float)
 def _verdict(now: FinishedEvaluation, start: float, low: float, limit: float) -> Verdict:
     trained = now.train_level or 0.0
     detail = (
-        f"{now.name} was never below {low:.3g} in {now.count} evaluations, and training began with "
-        f"{start:.3g} (now {trained:.3g}): what it has learned helps little there, or not at all"
+        f"{now.name} never fell below {low:.3g} in {now.count} evaluations, while training loss "
+        f"went from {start:.3g} to {trained:.3g}: the model does not generalise"
     )
     evidence = {"eval": low, "start": start, "train": trained}
     found = violation(Reason.ABOVE_THRESHOLD, detail, now.tensor, **evidence)

@@ -18,7 +18,7 @@ _TOGETHER = 3  # evaluations, of which the median counts
 def with_evaluation(
     won: Mapping[str, Any], step: Step, skills: Iterable[Tensor]
 ) -> Mapping[str, Any]:
-    """Adds an evaluation, by calls of losses: the share by which each is below a guess's loss."""
+    """Add an evaluation, by calls of losses: the share by which each is below a guess's loss."""
     if step.mode is not Mode.EVAL:
         return won
     after = dict(won)
@@ -33,14 +33,14 @@ def with_evaluation(
 
 
 def lost_share(won: Mapping[str, Any]) -> float | None:
-    """Returns the largest share that is lost of what was won once; None if nothing is known."""
+    """Return the largest share that is lost of what was won once; None if nothing is known."""
     known = [(each["best"] - each["level"]) / each["best"] for each in won.values() if each["best"]]
     return max(known, default=None)
 
 
 def lost_since_start(now: FinishedEvaluation, start: Start | None) -> float | None:
-    """Returns the share that is lost of what evaluations once had won over the untrained model;
-    None if its loss is not known."""
+    """Return the share that is lost of what evaluations once had won over the untrained model; None
+    if its loss is not known."""
     if start is None or not is_known(start) or not 0 <= now.best < start[0]:
         return None
     return (now.level - now.best) / (start[0] - now.best)

@@ -44,31 +44,31 @@ the lowest and highest since then."""
 @register
 @dataclass(frozen=True)
 class EvaluationUnchanged(Rule):
-    """Evaluations give the same loss again and again, though the model is trained.
+    """Evaluation loss repeats, although the model is trained.
 
-    Fires when ``evaluations`` in a row, and half of all so far, had the same loss as one before
-    them, to four digits, with ``steps`` training steps between them whose loss varied. So the model
-    does not change: its learning rate has become 0, its gradients have vanished, or another model
-    is trained or evaluated. At the end of a schedule few evaluations are the same. Does not judge a
-    loss that has fallen to a thousandth, shares of errors, or a log whose losses of training have
-    three digits at most.
+    Fires when ``evaluations`` consecutive evaluations, and half of all evaluations so far, had the
+    same loss as an earlier one, to four digits. Between them there must be ``steps`` training steps
+    with varying loss. So the model does not change: its learning rate is 0, its gradients have
+    vanished, or the optimizer or the evaluation uses another model. Ignores losses that have fallen
+    to a thousandth, error rates, and logs whose training losses have at most three digits.
 
     Parameters
     ----------
-    evaluations: in a row, that are the same as one before them.
-    steps: of training between that one and the last of these.
+    evaluations: number of consecutive evaluations with the same loss as an earlier one.
+    steps: training steps from that evaluation to the last of these.
 
     Example: `optimizer.step()` updates a copy of the model, and val_loss is 0.69315 each time.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "A schedule has lowered the learning rate to nothing, as one that counts epochs and is "
-        "stepped at each batch; gradients are 0; the optimizer or the evaluation has another model."
+        "The schedule has reduced the learning rate to nothing, for example because it counts "
+        "epochs but is stepped per batch; gradients are 0; or the optimizer or the evaluation uses"
+        " another model."
     )
     advice: ClassVar[str] = (
-        "Print the learning rate, the norm of the gradients and a weight in two steps: the first "
-        "of them that does not change shows where to look."
+        "Print the learning rate, the gradient norm and one weight at two steps. The first of them"
+        " that does not change shows where to look."
     )
 
     evaluations: Annotated[int, Meta(ge=2)] = 4
@@ -107,7 +107,7 @@ class EvaluationUnchanged(Rule):
             "memories": memories,
         }
         if not followed["eval"]:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss of an evaluation")
+            return state, not_applicable(Reason.NO_TENSOR, "no evaluation loss")
         if not finished or not exact:
             return state, UNDECIDED
         verdicts = (
@@ -132,8 +132,8 @@ class EvaluationUnchanged(Rule):
         if abs(now.cost) <= _NOTHING * abs(now.first) or abs(high) <= _NOTHING * abs(first):
             return healthy
         detail = (
-            f"{now.name} is {now.cost:.5g} as in the {same} evaluations before, while the loss of "
-            f"training varies from {low:.3g} to {high:.3g}: the model does not change"
+            f"{now.name} is {now.cost:.5g} again, as in the {same} evaluations before, while "
+            f"training loss varies from {low:.3g} to {high:.3g}: the model does not change"
         )
         evidence = {"evaluations": same, "loss": now.cost}
         found = violation(Reason.CONSTANT, detail, now.tensor, **evidence)
@@ -146,7 +146,8 @@ def _base(followed: State, evaluation: FinishedEvaluation) -> str:
 
 
 def _is_rounded(cost: float) -> bool:
-    """Whether a loss has three digits or less: a log that rounds all of them hides what changes."""
+    """Return whether a loss has three digits or less: a log that rounds all of them hides what
+    changes."""
     return math.isclose(cost, float(f"{cost:.3g}"), rel_tol=1e-6)
 
 

@@ -36,38 +36,26 @@ _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 @register
 @dataclass(frozen=True)
 class LossGap(Rule):
-    """Evaluations never saw what training learned: it helps them little, or not at all.
+    """Evaluation loss does not fall although training loss does.
 
-    A guess is the best constant prediction. Compares by how much the loss is below that of a guess
-    in TRAIN and in EVAL, for each loss function. Fires when training is proved to have skill, and
-    its loss is below that of a guess by at least ``known``, while the best evaluation since the
-    first one has won less than ``least`` of that, in two looks in a row and after ``samples``
-    samples. Where all but 5 % of the loss is gone in TRAIN, perhaps memorised, they must have won
-    ``least_by_heart``, unless predictions fit their labels better than shuffled ones: more may not
-    be reachable. Evaluations that were better than a guess by 5 %, and have lost a fifth of it,
-    overfit: Overfit judges that.
+    Compares how far each loss is below that of the best constant prediction, in TRAIN and EVAL.
+    Fires when training has proven skill and is at least ``known`` below, while the best evaluation
+    reached less than ``least`` of that improvement (``least_by_heart`` if training loss has nearly
+    vanished). Two consecutive checks must agree, after ``samples`` evaluation samples. Evaluations
+    that were clearly better and got worse are left to Overfit.
 
-    In runs without comparisons, as those of other frameworks and tools, and for losses whose best
-    constant is unknown, as of pictures, the guess is the model before it was trained: that of the
-    first three saves, in the first 40 steps, before the first evaluation. Fires when the training
-    loss has halved, and no evaluation has won more than a seventh of that, or two fifths if less
-    than 5 % of it is left, or four fifths if it once was a hundred-millionth; or when none was
-    lower by 2 %, and they get no better, unless the training loss rises as well, as a divergence
-    from a prior does. From the third evaluation and 200 steps on, in two looks in a row.
-    Evaluations that fell to half of the first do not fire.
-
-    In boosted trees the first round takes the place of that model. Fires when no later one is
-    better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
-    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN
-    (by 25 % and 99 %, and at once, if a hundred rows or fewer are trained on); or if all are five
-    times above that of TRAIN after the first round.
+    Without these comparisons, the model's first losses replace the constant prediction. Fires when
+    training loss has halved but no evaluation reached a seventh of that improvement, from the third
+    evaluation and 200 steps on. For boosted trees, the first round replaces it. Fires when no later
+    evaluation is 2 % better, ten rounds after the best one, or when evaluation losses start five
+    times above training loss.
 
     Parameters
     ----------
-    known: the share by which the training loss is below that of a guess.
-    least: the share of this that evaluations must have won.
-    least_by_heart: the same where training has hardly any loss left.
-    samples: in EVAL before the first look.
+    known: least relative improvement of training loss over a constant prediction.
+    least: share of this improvement that evaluations must reach.
+    least_by_heart: the same where training loss has nearly vanished.
+    samples: evaluation samples before the first check.
 
     Example: evaluations read images in another order of channels, and their loss is 14 from the
     first one on, while that of training falls to 0.1.
@@ -75,12 +63,12 @@ class LossGap(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "The inputs or labels of the evaluation are prepared otherwise than those of training, or "
-        "the model is another one there: other weights, train mode, statistics that are not kept."
+        "Evaluation inputs or labels are preprocessed differently, or the model differs in "
+        "evaluation: other weights, train mode, missing batch-normalisation statistics."
     )
     advice: ClassVar[str] = (
-        "Evaluate on a batch of the training data: if its loss is as in training, the data "
-        "differs, else the model does."
+        "Evaluate on a batch of training data. If its loss equals the training loss, the data "
+        "differs; otherwise the model does."
     )
 
     known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
@@ -106,7 +94,7 @@ class LossGap(Rule):
         return state, by_start if losses["losses"]["eval"] else verdict
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
-        """Looks at each save of an evaluation.
+        """Look at each save of an evaluation.
 
         ``best`` is the largest share by which an evaluation was better than a guess, ``peak`` the
         largest median of three, ``won`` that of what training wins, and ``bad`` counts the looks in
@@ -140,12 +128,13 @@ class LossGap(Rule):
         if memory["bad"] < _LOOKS:
             return measured(HEALTHY, memory["won"], least, "below")
         name, now = site.tensor.kind or site.tensor.name, memory["now"]
-        beside = f"{percent(now)} below" if now > 0 else f"{percent(-now)} above"
-        best = memory["best"]
-        better = "better" if best <= max(now, 0) + _CLEARLY else f"more than {percent(best)} below"
+        best, beside = memory["best"], f"{percent(abs(now))} {'below' if now > 0 else 'above'} it"
+        peak = ", and was never better"
+        if best > max(now, 0) + _CLEARLY:
+            peak = f", and was at best {percent(best)} below"
         detail = (
-            f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
-            f"TRAIN, and {beside} it in EVAL, and was never {better} there"
+            f"{name}: training loss is {percent(trained['better'])} below that of a constant "
+            f"prediction; evaluation loss is {beside}{peak}"
         )
         evidence = {"eval": now, "train": trained["better"], "samples": memory["rows"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)

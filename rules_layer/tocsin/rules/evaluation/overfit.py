@@ -43,39 +43,44 @@ _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 class Overfit(Rule):
     """The model fits its training data better and better, but new data worse.
 
-    At the end of every evaluation it compares the mean of a validation loss with the mean of the
-    training loss of the same name since the evaluation before. Fires when (validation − training) /
-    training is above ``ratio_threshold`` in ``patience`` evaluations in a row.
+    At the end of every evaluation, compares the mean of a validation loss with the mean of the
+    training loss of the same name since the previous evaluation. Fires when (validation − training)
+    / training is above ``ratio_threshold`` in ``patience`` consecutive evaluations.
 
-    Most good models have such a gap, so profile ``recommended`` has more conditions. The validation
-    loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by clearly
-    more than its noise. Where the hook compares losses with that of a constant guess, evaluations
-    must have lost ``least_rise`` of what they had won over it, else over the model as it was before
-    it was trained, if its first losses were saved. And the training loss must have fallen by 5 %
-    since then. A share of wrong classes must have fallen clearly once: it begins with
-    that of the most frequent class, and other weights in training give it up. That profile takes
-    medians of three evaluations and waits for the fifth. A loss that has risen at each of the last
-    five evaluations and was best at the first one is enough, by ``ratio_threshold`` of its best: a
-    metric may still improve. So plateaus, noise, restarts of the learning rate and divergence do
-    not fire.
+    Most good models have such a gap, so profile ``recommended`` has more conditions:
+
+    * Validation loss has risen from its best by ``least_rise``, by ``ratio_threshold``, and by
+      clearly more than its noise. It takes medians of three evaluations and waits for the fifth.
+    * Where the hook compares losses with a constant prediction, evaluations have lost
+      ``least_rise`` of their advantage over it; otherwise, of their advantage over the untrained
+      model.
+    * Training loss has fallen by 5 % since the best evaluation.
+    * An error rate must have fallen clearly at least once: it starts at the rate of the most
+      frequent class.
+
+    A loss that rose in each of the last five evaluations, and was best in the first one, is enough
+    on its own if the rise is ``ratio_threshold`` of its best. So plateaus, noise, restarts of the
+    learning rate and divergence do not fire.
 
     Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
-    compared, or which steps a mean is over. Here an evaluation is the EVAL steps between two steps
-    of training, or one step of XGBoost, and ``patience`` counts evaluations in a row.
+    compared, or which steps a mean covers. Here an evaluation is the EVAL steps between two
+    training steps, or one round of XGBoost, and ``patience`` counts consecutive evaluations.
 
-    The name of a loss says whether it is a validation loss (``validation-``, ``val_``, ``eval-``,
-    ``test-`` …) or a training loss (``train-``), else the mode of its step. Of XGBoost the hook
-    knows which data set is trained on, and its name does not count.
+    A loss counts as validation by its name (``validation-``, ``val_``, ``eval-``, ``test-`` …) or
+    as training (``train-``), and otherwise by the mode of its step. For XGBoost the hook knows
+    which data set is trained on, whatever its name.
 
     Parameters
     ----------
     tensor_regex: which tensors to compare, instead of losses and of metrics named like one.
-    patience: how many evaluations in a row must show it.
+    patience: number of consecutive evaluations that must show it.
     ratio_threshold: largest (validation − training) / training, a fraction.
-    least_rise: least rise of the validation loss from its best, as a fraction of its fall from
-        the first evaluation to that best (if it hardly fell, as much as it fell, and 15 % of the
-        best). A rise by three quarters of the best is enough. None: no rise is needed.
-    direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
+    least_rise: least rise of the validation loss from its best, as a fraction of its fall from the
+        first evaluation to that best. If it hardly fell, the rise must be as large as the fall and
+        15 % of the best. A rise by three quarters of the best is always enough. None: no rise is
+        needed.
+    direction: ``falls`` or ``rises``, for metrics named by ``tensor_regex``; none decides by their
+        names.
 
     Example: training loss 0.5, 0.3, 0.1, 0.05, 0.02 with validation loss 0.6, 0.5, 0.6, 0.8, 0.9.
     """
@@ -145,7 +150,7 @@ class Overfit(Rule):
         return fell and apart and above and rose
 
     def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
-        """Whether evaluations lose enough of what they had won, as far as that is known."""
+        """Return whether evaluations lose enough of what they had won, as far as that is known."""
         lost = lost_share(won)
         lost = lost_since_start(now, start) if lost is None else lost
         return self.least_rise is None or lost is None or lost >= self.least_rise
@@ -169,7 +174,7 @@ def _gap(now: FinishedEvaluation) -> float:
 
 
 def _ratio(cost: float, to: float) -> float:
-    """Returns by which fraction a cost is above another; infinity if the other is 0."""
+    """Return by which fraction a cost is above another; infinity if the other is 0."""
     if to:
         return (cost - to) / abs(to)
     return math.copysign(math.inf, cost) if cost else 0.0

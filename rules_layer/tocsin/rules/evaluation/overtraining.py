@@ -42,15 +42,15 @@ class Overtraining(Rule):
     """The training continues although the model was better before.
 
     Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
-    clearly above its best for ``patience_validation`` evaluations in a row: by more than its noise,
-    and by the fraction ``least_rise`` of its improvement. Where the hook compares losses with that
-    of a constant guess, evaluations must have lost ``least_rise`` of what they had won over it,
-    else over the first losses of training, as the first evaluation may come when most is learned.
-    Takes medians of three evaluations and waits for the fifth. A loss that levels off has converged
-    and does not fire. If the training
-    loss rises by half as much, the training diverges or has a new learning rate, and the rule does
-    not fire either. Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger",
-    MLSys 2021, table 1.
+    clearly above its best for ``patience_validation`` consecutive evaluations: by more than its
+    noise, and by the fraction ``least_rise`` of its improvement. Where the hook compares losses
+    with a constant prediction, evaluations must have lost ``least_rise`` of their advantage over
+    it; else, over the first training losses. Takes medians of three evaluations and waits for the
+    fifth.
+
+    A loss that levels off has converged and does not fire. If training loss rises by half as much,
+    the training diverges or has a new learning rate, and the rule does not fire either.
+    Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
 
     Profile ``sagemaker`` is Amazon's documented rule. It fires when there was no new best, by
     ``delta``, for ``patience_train`` saves of a training loss or for ``patience_validation``
@@ -58,20 +58,21 @@ class Overtraining(Rule):
     enough, since the purpose is to stop in time and many runs save only one of them. That profile
     fires on every run that has converged.
 
-    An evaluation is the EVAL steps between two steps of training, or one step of XGBoost. The name
-    of a loss says whether it is a validation loss (``validation-``, ``val_`` …), else the mode of
-    its step.
+    An evaluation is the EVAL steps between two training steps, or one round of XGBoost. A loss
+    counts as validation by its name (``validation-``, ``val_`` …), and otherwise by the mode of its
+    step.
 
     Parameters
     ----------
-    patience_train: saves of a training loss without a new best; none: any number is allowed.
-    patience_validation: evaluations in a row.
+    patience_train: saves of a training loss without a new best; none: no limit.
+    patience_validation: consecutive evaluations.
     delta: least improvement to a new best, and least rise, in units of the loss.
     least_rise: rise of a validation loss from its best, as a fraction of its fall from the first
         evaluation to that best. A rise by three quarters of the best is enough. None: fires
         without a new best.
     tensor_regex: which tensors to follow, instead of losses and of metrics named like one.
-    direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
+    direction: ``falls`` or ``rises``, for metrics named by ``tensor_regex``; none decides by their
+        names.
 
     Example: a validation loss is 2.0, 1.0, 0.6, and then at least 1.1 for five evaluations.
     """

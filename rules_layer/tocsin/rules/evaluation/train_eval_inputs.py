@@ -62,50 +62,52 @@ _Memory = Mapping[str, Any]
 @register
 @dataclass(frozen=True)
 class TrainEvalInputs(Rule):
-    """The inputs of evaluations have another scale, or other means, than those of training.
+    """The inputs of evaluations have a different scale or different means than those of training.
 
-    Compares mean and variance of each feature, or of each channel of images, between TRAIN and
-    EVAL, over all saves. Fires when the standard deviation over all features differs by a factor
-    above ``scale``, and the size of the numbers by the root of that (windows of a series that
-    follow each other have as large numbers), and lies outside of what single batches of TRAIN have
-    (a column with a long tail has another one in each), or when the means of at least the share
-    ``shifted`` of the features differ by more than one standard deviation of the feature and by six
-    standard errors, where errors follow from the differences between batches. So neither samples of
-    another kind nor augmentation fire, nor windows of a series that goes on where training ended.
-    It fires, too, when a single feature is in another unit, with another deviation than in all
-    batches of TRAIN or a mean far away, most others are as they were, and the loss of EVAL is above
-    that of TRAIN by a quarter of what this has won.
+    Compares mean and variance of each feature, or of each image channel, between TRAIN and EVAL,
+    over all saves. Fires in any of these cases:
 
-    Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
-    and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
-    TRAIN, for means, and for a smaller deviation, by a fifth and by a twentieth of the first loss:
-    then the difference is meant, such as noise in training alone, or does no harm. If there is no
-    loss of EVAL, means must differ by three standard deviations. Ignores integers (token ids,
-    bytes), and inputs with a name like mask, index or length.
+    * Scale: the standard deviation over all features differs by more than the factor ``scale``, and
+      the size of the values by its square root. The evaluation must lie outside the range of single
+      training batches.
+    * Means: those of at least the share ``shifted`` of the features differ by more than one
+      standard deviation of the feature and by six standard errors between batches.
+    * A single feature has a standard deviation outside that of all training batches, or a mean far
+      away, while most others agree, and evaluation loss is above training loss by a quarter of its
+      improvement.
 
-    Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
-    given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
-    rounds after the first one, while the evaluation has won less than a quarter of what training
-    has; and at once, when columns have exchanged their places.
+    So samples of another kind, augmentation, and windows of a continued series do not fire.
+
+    Counts batches of at least four samples, eight for means, and waits for five training batches
+    and ``samples`` evaluation samples. Does not fire while evaluation loss is at most training
+    loss. For means, and for a smaller deviation, evaluation loss must be above it by a fifth and by
+    a twentieth of the first loss. Otherwise the difference is intended, such as noise in training
+    only, or harmless. Without an evaluation loss, means must differ by three standard deviations.
+    Ignores integers (token ids, bytes) and inputs with a name like mask, index or length.
+
+    For boosted trees, compares the quartiles of each column in the data sets given to ``train``.
+    Fires when the share ``shifted`` of the columns, and at least two, differ, ten rounds after the
+    first one, while the evaluation has improved by less than a quarter as much as training. Fires
+    at once when columns have swapped places.
 
     Parameters
     ----------
     scale: largest ratio of the standard deviations.
     shifted: share of the features whose means differ.
-    samples: samples of EVAL before judging.
+    samples: evaluation samples before judging.
     tensor_regex: which tensors to watch, instead of those with role input.
 
-    Example: images are divided by 255 in the training's data set, and not in the evaluation's.
+    Example: images are divided by 255 in the training data set, but not in the evaluation data set.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
-        "Evaluations prepare their data by other code than training: a scaling is missing or "
-        "applied twice, or statistics of another data set are used."
+        "Evaluations preprocess their data with different code than training: a scaling is missing"
+        " or applied twice, or statistics of another data set are used."
     )
     advice: ClassVar[str] = (
-        "Prepare both by one function, with the statistics of the training set, and compare one "
-        "batch of each as the model receives it."
+        "Prepare both with one function and the statistics of the training set. Compare one batch "
+        "of each as the model receives it."
     )
 
     scale: Annotated[float, Meta(gt=1)] = 2.0
@@ -187,8 +189,8 @@ class TrainEvalInputs(Rule):
             return healthy if one is None else self._single(one, train, held, tensor)
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
-            "EVAL and TRAIN by more than a standard deviation: evaluation data is prepared "
-            "differently"
+            "EVAL and TRAIN by more than a standard deviation: evaluation data is "
+            "preprocessed differently"
         )
         found = violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
         return measured(found, share, self.shifted)
@@ -198,9 +200,9 @@ class TrainEvalInputs(Rule):
         many = train.get("features", 0)
         place = f"feature {at * many // min(many, _FEATURES)}" if many else "a feature"
         detail = (
-            f"{place} of {tensor.name} has mean {theirs.mean:.3g} and deviation "
-            f"{theirs.deviation:.3g} in EVAL, and {ours.mean:.3g} and {ours.deviation:.3g} in "
-            "TRAIN, and most others are as they were: it is in another unit, or scaled differently"
+            f"{place} of {tensor.name} has mean {theirs.mean:.3g} and standard deviation "
+            f"{theirs.deviation:.3g} in EVAL, but {ours.mean:.3g} and {ours.deviation:.3g} in "
+            "TRAIN, while most other features agree: it has a different unit or scaling"
         )
         evidence = {"eval": theirs.deviation, "train": ours.deviation}
         found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
@@ -208,7 +210,7 @@ class TrainEvalInputs(Rule):
 
 
 def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
-    """Whether the numbers themselves are larger or smaller, too, by a factor: samples of an
+    """Return whether the numbers themselves are larger or smaller, too, by a factor: samples of an
     evaluation that follow each other, as windows of a series, only lie closer together."""
     sizes = [
         math.sqrt(sum(squares + within for _, squares, within in m["sums"]) / m["n"])
@@ -220,7 +222,7 @@ def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
 def _added(
     memory: _Memory, found: Sequence[tuple[float, float]], samples: int, mode: Mode
 ) -> _Memory:
-    """Adds a batch to a memory. Features that are not finite at times make it start again."""
+    """Add a batch to a memory. Features that are not finite at times make it start again."""
     chosen = [found[at * len(found) // _FEATURES] for at in range(_FEATURES)]
     chosen = chosen if len(found) > _FEATURES else list(found)
     before = memory.get("sums", ())
@@ -252,7 +254,8 @@ def _widened(span: Sequence[float], now: float) -> list[float]:
 
 
 def _is_usual(scale: float, train: _Memory) -> bool:
-    """Whether single batches of TRAIN have such a standard deviation, and larger and smaller ones.
+    """Return whether single batches of TRAIN have such a standard deviation, and larger and smaller
+    ones.
 
     Evaluations often begin with the same few samples, of which one far away may be missing.
     """
@@ -265,7 +268,7 @@ def _rounded(number: float) -> float:
 
 
 def _shifted(train: _Memory, held: _Memory, deviations: float) -> float:
-    """Returns the share of the features, of those that vary, with another mean in EVAL."""
+    """Return the share of the features, of those that vary, with another mean in EVAL."""
     far, live = 0, 0
     for ours, theirs in zip(train["sums"], held["sums"], strict=False):
         (mean, between, within), n = feature_of(ours, train["n"]), train["n"]

@@ -35,31 +35,30 @@ _WHOLE = 0.6  # of all samples, in each batch: evaluations may be of other label
 @register
 @dataclass(frozen=True)
 class TrainEvalOverlap(Rule):
-    """Evaluations see the very samples that the model is trained on, and no others.
+    """Evaluations use only samples that the model is trained on.
 
-    The hook saves hashes of the samples of training and of those of evaluations. The smallest of
-    both are compared: fires when at least the share ``most`` of those of evaluations were seen in
-    training, from the second evaluation on. Where evaluations see both kinds, it does not fire.
-    Judges only samples of at least eight numbers, of which some are no integers, and evaluations
-    with a loss. Where a model starts again, as in the next fold of a cross-validation, what it saw
-    before does not count. Does not judge models that act or compete, nor where each batch holds all
-    samples, as in a graph whose nodes are masked.
+    The hook saves hashes of training and evaluation samples, and the rule compares the smallest
+    hashes of both. From the second evaluation on, fires when at least the share ``most`` of the
+    evaluation samples were seen in training. Judges only samples of at least eight numbers that are
+    not all integers, and evaluations with a loss. When a model restarts, as in the next fold of a
+    cross-validation, earlier samples do not count. Ignores reinforcement learning, adversarial
+    training, and batches that hold all samples, as in a graph with masked nodes.
 
     Parameters
     ----------
-    most: share of the samples of evaluations that may be known.
+    most: largest share of evaluation samples that may be known from training.
 
-    Example: the data set of evaluations is read from the file of the training.
+    Example: the evaluation data set is read from the training file.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "The data was not divided, or evaluations read the file or the loader of the training; "
-        "or samples were copied before the data was divided."
+        "The data was not split, evaluations read the training file or loader, or samples were "
+        "duplicated before the split."
     )
     advice: ClassVar[str] = (
-        "Keep samples aside that are never trained on, divide before anything is copied, and "
-        "evaluate on these: what is measured now does not show how well the model does on others."
+        "Hold out samples that are never trained on, split before anything is duplicated, and "
+        "evaluate on the held-out set. Present results do not show how well the model generalises."
     )
 
     most: Annotated[float, Meta(gt=0, le=1)] = 0.9
@@ -74,7 +73,7 @@ class TrainEvalOverlap(Rule):
         batches = sample_batches(saved)
         evaluates = step.mode is Mode.EVAL
         if not batches or not (step.mode in TRAINING or evaluates):
-            return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples")
+            return state, not_applicable(Reason.NO_TENSOR, "no sample hashes")
         if all_losses and not losses:
             return state, not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
         if evaluates and not losses:
@@ -104,8 +103,8 @@ class TrainEvalOverlap(Rule):
         if share < self.most:
             return measured(HEALTHY, share, self.most)
         detail = (
-            f"{100 * share:.0f} % of the samples of evaluations were seen in training, by hashes "
-            f"of {len(compared)} of them"
+            f"{100 * share:.0f} % of the evaluation samples were also seen in training "
+            f"({len(compared)} hashes compared)"
         )
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, share=share, most=self.most)
         return measured(found, share, self.most)

@@ -58,7 +58,7 @@ class Update:
     pace: float | None
 
     def gain(self, loss: float, steps: float) -> float:
-        """Returns the largest share of a loss that one of ``steps`` steps can remove.
+        """Return the largest share of a loss that one of ``steps`` steps can remove.
 
         To first order, a step lowers the loss by at most the sum of |g| |Δw| / steps.
         """
@@ -75,7 +75,7 @@ def missing_inputs(step: Step) -> str:
 
 
 def rate_to_try(step: Step, removed: float) -> str:
-    """Returns the largest learning rate of a step and the one to try; empty if none is known.
+    """Return the largest learning rate of a step and the one to try; empty if none is known.
 
     ``removed``: how many times the loss the rate removes, to first order, in a step if it is too
     large, in all steps if it is too small. The one to try would remove it once, and is at most a
@@ -89,8 +89,8 @@ def rate_to_try(step: Step, removed: float) -> str:
 
 
 def total_loss(step: Step) -> float | None:
-    """Returns the sum of the losses that a step's gradients were computed of, None if none is
-    known. It may be NaN or infinite.
+    """Return the sum of the losses that a step's gradients were computed of, None if none is known.
+    It may be NaN or infinite.
     """
     tensors = step.tensors.get("objectives") or step.tensors["losses"]
     losses = [point.value for point in points(step, tensors, "falls")]
@@ -98,7 +98,7 @@ def total_loss(step: Step) -> float | None:
 
 
 def latest_update(step: Step, since: int | None) -> Update | None:
-    """Returns the update since the save at mode step ``since``, or None if it is not known.
+    """Return the update since the save at mode step ``since``, or None if it is not known.
 
     Looks at the first worker only: workers train the same weights, or each a part of them. Weights
     without a gradient are not trained: an average of others changes in another way.
@@ -128,7 +128,7 @@ def latest_update(step: Step, since: int | None) -> Update | None:
 
 
 def layers(step: Step, weights: Sequence[Tensor]) -> list[tuple[float, float, float]]:
-    """Returns |g|, |Δw| and |w| of each weight; of all together if names do not match."""
+    """Return |g|, |Δw| and |w| of each weight; of all together if names do not match."""
     norms = gradient_norms(step)
     if not weights:
         return []
@@ -160,7 +160,7 @@ def _norm(parts: Iterable[float | None]) -> float:
 
 
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
-    """Returns the norm of each weight's gradient, by worker and name."""
+    """Return the norm of each weight's gradient, by worker and name."""
     names = {base_name(weight.name) for weight in step.tensors["weights"]}
     norms = {}
     for tensor in step.tensors["gradients"]:
@@ -172,12 +172,12 @@ def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
 
 @lru_cache(maxsize=1 << 14)
 def base_name(name: str) -> str:
-    """Returns the name of a weight or gradient without a framework's suffix."""
+    """Return the name of a weight or gradient without a framework's suffix."""
     return _ENDING.sub("", name, count=1)
 
 
 def weight_of(gradient: str, names: Container[str]) -> str | None:
-    """Returns the weight whose name is this gradient's name, or its end after a slash."""
+    """Return the weight whose name is this gradient's name, or its end after a slash."""
     while gradient not in names:
         _, slash, gradient = gradient.partition("/")
         if not slash:

@@ -32,23 +32,23 @@ _WITH_NAN = (Role.TREE, Role.SKILL)
 class ExplodingTensor(Rule):
     """A tensor contains NaN or infinite values.
 
-    Fires when a selected tensor contains a NaN or, unless ``only_nan``, an infinity. Without a
-    selection it watches every captured tensor except the trees of XGBoost and comparisons of
-    losses, which contain NaN by design. Names the loss if it is lost, else the first tensor in the
-    order of capture. The evidence has the numbers of both, and of all values.
+    Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity. Without a
+    selection it watches every captured tensor except XGBoost's trees and comparisons of losses,
+    which contain NaN by design. Names the loss if it is not finite, and otherwise the first tensor
+    in capture order. The evidence has the counts of NaN, infinities and all values.
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
-    selected. While the loss is finite, gradients count after ``patience`` saves in a row: loss
-    scaling of half precision overflows on purpose, mostly in the first steps, and skips the update.
-    A negative infinity is ignored in the input of a softmax and in a tensor with ``mask`` in its
-    name. NonFiniteData judges inputs and labels.
+    selected. While the loss is finite, gradients count only after ``patience`` consecutive saves:
+    loss scaling in half precision overflows on purpose and skips that update. Negative infinities
+    in the input of a softmax, and in a tensor with ``mask`` in its name, are ignored. NonFiniteData
+    judges inputs and labels.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
-    only_nan: infinities are allowed (as in attention masks).
+    only_nan: allow infinities, as in attention masks.
     lenient: make the exceptions above.
-    patience: saves in a row before gradients that are not finite count, if ``lenient``.
+    patience: consecutive saves before non-finite gradients count, if ``lenient``.
 
     Example: a loss that is NaN at step 40 fires at step 40.
     """
@@ -58,8 +58,8 @@ class ExplodingTensor(Rule):
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
         "The learning rate is too high, so weights and activations grow until they overflow; or "
-        "log(0), a division by zero or half precision without loss scaling overflows at once. "
-        "One NaN spreads to all tensors within a step or two."
+        "log(0), a division by zero or half precision without loss scaling overflows at once. One "
+        "NaN reaches all tensors within a step or two."
     )
     advice: ClassVar[str] = (
         "Lower the learning rate, clip gradients, look for a division by zero or a logarithm of "
@@ -113,7 +113,7 @@ class ExplodingTensor(Rule):
         return bool(self.collection_names or self.tensor_regex) or tensor.role not in _WITH_NAN
 
     def _counts(self, tensor: Tensor) -> tuple[int, int]:
-        """Returns the number of NaN, and of infinities that are not a mask."""
+        """Return the number of NaN, and of infinities that are not a mask."""
         summary = tensor.summary
         masked = self._makes_exceptions and _may_be_masked(tensor)
         below = 0 if masked else summary.neginf or 0
@@ -121,7 +121,7 @@ class ExplodingTensor(Rule):
 
 
 def _loss_is_finite(tensors: Iterable[Tensor]) -> bool:
-    """Says whether there is a loss, and every loss is finite."""
+    """Return whether there is a loss, and every loss is finite."""
     losses = [tensor for tensor in tensors if tensor.role is Role.LOSS]
     return bool(losses) and all(map(is_finite, losses))
 

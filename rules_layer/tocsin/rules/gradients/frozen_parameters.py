@@ -35,36 +35,36 @@ _WithGradient = tuple[float, Tensor]
 class FrozenParameters(Rule):
     """A weight gets gradients but has never changed: it is not trained.
 
-    A weight has changed if its update since the last save is not zero. If updates were not
-    captured, its fingerprint must be different. Fires when a weight with two dimensions or more has
-    never changed in ``patience`` saves in which other weights or biases changed and its gradient
-    was not zero. A gradient of less than a thousandth of the largest one does not count: rounding
-    may lose such an update. Also fires when no weight ever changed in that many saves and in
-    ``accumulation`` steps: then the optimiser does not step.
+    A weight has changed if its update since the last save is not zero or, if updates were not
+    captured, if its fingerprint differs. Fires when a weight with at least two dimensions has never
+    changed in ``patience`` saves in which its gradient was not zero and other weights or biases
+    changed. Ignores gradients below a thousandth of the largest one: rounding may lose such an
+    update. Also fires when no weight has changed in that many saves and in ``accumulation`` steps:
+    the optimizer does not step.
 
-    Weights that are frozen on purpose get no gradient and are not judged, and no weight is while
-    others change and a learning rate is 0. Weights that changed once are not judged either. Weights
-    with one dimension, mostly scales, may be too near to 1 for small updates in half precision, and
-    are not judged. A gradient belongs to the weight whose name its own name ends with
-    (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
+    Ignores weights that changed once, weights frozen on purpose (they get no gradient), and any
+    weight while others change and a learning rate is 0. Also ignores weights with one dimension:
+    they are mostly scales near 1, where half precision loses small updates. A gradient belongs to
+    the weight whose name ends its own name (``gradient/NAME``, ``NAME.grad``,
+    ``gradients/NAMEGrad``).
 
     Parameters
     ----------
     patience: saves without a change.
     accumulation: steps in which gradients may be accumulated before the weights change.
 
-    Example: the optimiser was built before a new head was added to the model.
+    Example: the optimizer was created before a new head was added to the model.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
-        "The parameter was never given to the optimiser, or was replaced after the optimiser was "
-        "built; the optimiser's step is never called; or rounding loses the updates."
+        "The parameter was never given to the optimizer, or was replaced after the optimizer was "
+        "created; optimizer.step() is never called; or rounding loses the updates."
     )
     advice: ClassVar[str] = (
-        "Compare the optimiser's parameters with the model's, and build it after the model is "
-        "complete. If this layer is frozen on purpose, switch off its gradient "
-        "(requires_grad=False, trainable=False): that saves time as well."
+        "Compare the optimizer's parameters with the model's, and create the optimizer after the "
+        "model is complete. If this layer is frozen on purpose, switch its gradient off "
+        "(requires_grad=False, trainable=False), which also saves time."
     )
 
     patience: Annotated[int, Meta(ge=1)] = 10
@@ -111,7 +111,7 @@ class FrozenParameters(Rule):
     def _judge_weights(
         self, counts: dict[str, int], unchanged: list[_WithGradient]
     ) -> tuple[State, Verdict]:
-        """Judges weights that have never changed, at a save at which others change."""
+        """Judge weights that have never changed, at a save at which others change."""
         frozen = []
         for norm, weight in unchanged if counts else ():
             if (key := tensor_key(weight)) in counts:
@@ -134,7 +134,7 @@ class FrozenParameters(Rule):
     def _judge_all(
         self, state: State, step: Step, unchanged: list[_WithGradient]
     ) -> tuple[State, Verdict]:
-        """Judges a save at which no weight has changed: fires if none ever did."""
+        """Judge a save at which no weight has changed: fires if none ever did."""
         if "counts" in state:
             return state, UNDECIDED
         saves, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
@@ -152,7 +152,7 @@ class FrozenParameters(Rule):
 
 
 def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
-    """Returns in how many saves each weight, by its key, should have changed but never did.
+    """Return in how many saves each weight, by its key, should have changed but never did.
 
     Weights that came later than the first save are ignored.
     """
@@ -166,7 +166,7 @@ def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
 
 
 def _changed(weight: Tensor) -> bool | None:
-    """Says whether a weight differs from its last save; None if that is not known."""
+    """Return whether a weight differs from its last save; None if that is not known."""
     if weight.summary.update_l2 is not None:
         return weight.summary.update_l2 > 0
     now = weight.summary.fingerprint

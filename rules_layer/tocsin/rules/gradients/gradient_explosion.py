@@ -37,21 +37,22 @@ _NOW = 3  # saves whose median is the loss of now
 class GradientExplosion(Rule):
     """Gradients have become far larger than before, and the loss does not improve.
 
-    Judges the sensitivity of the loss: the sum over the weights of a worker of their norm, times
-    that of their gradient, as a share of the loss or of all that the loss has changed,
-    whichever is larger. It has no unit. Where weights or losses are not captured, it leaves
-    them out. Fires when the sensitivity is at least ``ratio`` times its median over the last 16
-    saves, and the median of the last three losses is not below that of these saves, and not within
-    a tenth of the way that losses have gone from the best. Profile
-    ``recommended`` fires after three saves in a row: one odd batch is not an explosion. A
-    network that leaves a plateau has gradients that grow, and its loss falls. Saves with such
-    gradients are not among those of before, so what stays large stays found, and what is over is
-    taken back. ExplodingTensor reports gradients that are not finite.
+    Judges the sensitivity of the loss: the sum over a worker's weights of weight norm × gradient
+    norm, relative to the loss or to the range of all losses so far, whichever is larger. It has no
+    unit. Without captured weights or losses, the rule leaves them out.
+
+    Fires when the sensitivity is at least ``ratio`` times its median over the last 16 saves, and
+    the loss does not improve. Then the median of the last three losses is not lower, and differs
+    from the best by more than a tenth of the range of all losses. Profile ``recommended`` fires
+    after three consecutive saves: one odd batch is not an explosion. A network that leaves a
+    plateau has growing gradients and a falling loss. Exploded saves do not enter the median, so a
+    lasting explosion stays reported, and the rule resolves when it is over. ExplodingTensor reports
+    gradients that are not finite.
 
     Parameters
     ----------
-    ratio: a sensitivity of so many times the median is too large.
-    threshold: norms of gradients from this on are always too large; none: there is no such norm.
+    ratio: smallest multiple of the median that counts as an explosion.
+    threshold: gradient norms from this value on are always too large; none: no such limit.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
     Example: a norm of about 2 that becomes 300, 4000 and 50000 while the loss rises.
@@ -60,8 +61,8 @@ class GradientExplosion(Rule):
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
     causes: ClassVar[str] = (
         "Each layer, or each step of a recurrence, multiplies the gradient by weights that have "
-        "become too large; or a learning rate that is too high has moved the weights to where the "
-        "loss is steep."
+        "become too large. Or too high a learning rate has moved the weights to a steep region of "
+        "the loss."
     )
     advice: ClassVar[str] = (
         "Clip gradients by their norm, lower the learning rate or warm it up, and use "
@@ -94,7 +95,7 @@ class GradientExplosion(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite norm")
         norm, tensor = worst
         if self.threshold is not None and norm >= self.threshold:
-            detail = f"the norm of the gradients is {norm:.3g}, the limit is {self.threshold:g}"
+            detail = f"the gradient norm is {norm:.3g}, above the limit of {self.threshold:g}"
             found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
             return state, measured(found, norm, self.threshold)
         weights = [each for each in step.tensors["weights"] if each.worker == tensor.worker]
@@ -150,7 +151,7 @@ def _loses_little(state: State) -> bool:
 
 
 def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:
-    """Returns the norm of all these tensors, and the one with the largest share."""
+    """Return the norm of all these tensors, and the one with the largest share."""
     parts = [(tensor.summary.l2, tensor) for tensor in tensors if tensor.summary.l2 is not None]
     if not parts:
         return None

@@ -40,21 +40,21 @@ class LearningRateTooLarge(Rule):
     """The weights change erratically and the loss does not fall: the learning rate is too large.
 
     An update is too large on two conditions. It changes the weights by a large fraction: the median
-    over the weights of |Δw| / |w| is at least ``threshold``. And it overshoots: to first order it
-    would lower the loss by |g| |Δw|, which is at least ``overshoot`` times the loss. Both are for
-    one step: for n steps between two saves |Δw| is divided by √n, since such steps partly cancel.
+    over the weights of |Δw| / |w| is at least ``threshold``. And it overshoots: the first-order
+    loss reduction |g| |Δw| is at least ``overshoot`` times the loss. Both are per step: for n steps
+    between two saves |Δw| is divided by √n, since such steps partly cancel.
 
-    Fires when an update was too large, even once (afterwards units are often dead and nothing
-    changes), and the loss has not fallen by ``fallen_percent`` % of its first value, or by half of
-    it if it was ten times its first value in between. The loss is the median of five saves. Ten
-    saves in a row must show it, since the loss of one batch may be low by chance. A loss that is
-    not finite has not fallen; ExplodingTensor reports it.
+    Fires when at least one update was too large and the loss has not fallen. One is enough: units
+    are often dead afterwards, and nothing changes any more. A loss has fallen if it is
+    ``fallen_percent`` % below its first value, or half of it after a peak of ten times that value.
+    The loss is the median of five saves, and ten consecutive saves must agree, since one batch may
+    have a low loss by chance. A loss that is not finite has not fallen; ExplodingTensor reports it.
 
     Parameters
     ----------
     threshold: fraction of the weights' size by which one step changes them.
-    overshoot: how many times the loss one step would remove, to first order.
-    fallen_percent: a loss falls if it is below its first value by this %.
+    overshoot: smallest first-order loss reduction of one step, as a multiple of the loss.
+    fallen_percent: a loss has fallen if it is below its first value by this %.
 
     Example: stochastic gradient descent at a rate of 10 instead of 0.1.
     """
@@ -66,8 +66,8 @@ class LearningRateTooLarge(Rule):
         "normalised have the same effect."
     )
     advice: ClassVar[str] = (
-        "Divide the learning rate by ten, and again, until the loss falls; warm it up, clip "
-        "gradients, normalise inputs."
+        "Divide the learning rate by ten until the loss falls. Use warm-up, clip gradients, and "
+        "normalise inputs."
     )
 
     threshold: Annotated[float, Meta(gt=0)] = 0.07

@@ -38,23 +38,22 @@ _STEADY = 1.6  # a pace that changed by less than this factor is neither warm-up
 class LearningRateTooSmall(Rule):
     """The weights change too little for the loss to fall: the learning rate is too small.
 
-    To first order a step lowers the loss by at most |g| |Δw|, gradient times update, over all
-    weights. Fires after ``saves`` saves when that was less than the fraction ``threshold`` of the
-    loss in nearly all of them, from the start on, and the loss did not fall by
-    ``fallen_percent`` %, nor by 2 % and three times its noise.
+    To first order, a step reduces the loss by at most |g| |Δw|, gradient times update, over all
+    weights. Fires after ``saves`` saves when nearly all of them, from the start on, stayed below
+    the fraction ``threshold`` of the loss. The loss must also not have fallen by ``fallen_percent``
+    %, nor by 2 % and three times its noise.
 
-    Does not judge a run that had large enough updates before, as the rate may have decayed or
-    restarted since. Does not judge a warm-up either, in which |Δw| / |g| grows. If the gradient
-    cannot change the loss (|g| |w| is below the fraction ``sensitivity`` of it), a larger step
-    would not help: VanishingGradient judges that. FrozenParameters judges weights that do not
-    change at all. Compares updates with gradients, as Rauschmayr et al., Amazon SageMaker Debugger
-    (MLSys 2021), table 1, and with the loss.
+    Ignores runs that had large enough updates before, since the rate may have decayed or restarted,
+    and warm-up, in which |Δw| / |g| grows. If the gradient cannot change the loss (|g| |w| is below
+    the fraction ``sensitivity`` of it), a larger step would not help: see VanishingGradient.
+    FrozenParameters judges weights that do not change at all. Compares updates with gradients as
+    Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and with the loss.
 
     Parameters
     ----------
-    threshold: fraction of the loss that one step can remove.
+    threshold: largest share of the loss that one step can remove when the rate is too small.
     sensitivity: gradients vanish if |g| |w| / loss is below this.
-    fallen_percent: a loss falls if it is below its first value by this %.
+    fallen_percent: a loss has fallen if it is below its first value by this %.
     saves: how many updates are needed.
 
     Example: stochastic gradient descent at a rate of 0.0001 instead of 0.1.
@@ -66,8 +65,8 @@ class LearningRateTooSmall(Rule):
         "that decays per step instead of per epoch, or a rate divided by the number of workers."
     )
     advice: ClassVar[str] = (
-        "Raise the learning rate tenfold, and again, until the loss falls; or sweep it over a few "
-        "hundred steps. Look at what the schedule really sets."
+        "Multiply the learning rate by ten until the loss falls, or sweep it over a few hundred "
+        "steps. Check which value the schedule really sets."
     )
 
     threshold: Annotated[float, Meta(gt=0)] = 1e-4
@@ -108,20 +107,21 @@ class LearningRateTooSmall(Rule):
         if fell or left_its_start(state["first"], state["losses"]):
             return state, healthy
         detail = (
-            f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can remove "
-            f"at most {gain:.2g} of it; in {update.steps} steps {update.weight.name} changed by "
-            f"{update.relative:.2g} of its size{rate_to_try(step, gain * step.mode_step)}"
+            f"in {seen} saves the loss went from {first:.3g} to {last:.3g}; one step reduces it by "
+            f"at most {gain:.2g} of its value; {update.weight.name} changed by "
+            f"{update.relative:.2g} of its size in {update.steps} steps"
+            f"{rate_to_try(step, gain * step.mode_step)}"
         )
         evidence = {"gain": gain, "threshold": self.threshold, "relative_update": update.relative}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
         return state, measured(found, gain, self.threshold, "below")
 
     def _can_judge(self, update: Update, loss: float) -> bool:
-        """Says whether there is an update, and a gradient that can change the loss."""
+        """Return whether there is an update, and a gradient that can change the loss."""
         return update.effect > 0 and update.reach >= self.sensitivity * abs(loss)
 
 
 def _steady(before: Sequence[float | None], now: Sequence[float | None]) -> bool:
-    """Says whether updates are about as large as before, in units of their gradients."""
+    """Return whether updates are about as large as before, in units of their gradients."""
     old, new = level(before), level(now)
     return old <= new * _STEADY and new <= old * _STEADY

@@ -29,29 +29,30 @@ _NAME = 80  # characters of a worker and a gradient
 @register
 @dataclass(frozen=True)
 class NoGradient(Rule):
-    """All gradients are exactly zero, though the loss is not: nothing is learned any more.
+    """All gradients are exactly zero, although the loss is not: nothing is learned any more.
 
-    Gradients that are saved in one step belong together: those of one optimizer, where several take
-    turns. Fires when all of them were zero in ``saves`` of their saves in a row, and a loss of the
-    same step was not. A loss of zero, as of a margin that is kept, has no gradient either.
+    Gradients that are saved at the same step belong together: those of one optimizer, where several
+    take turns. Fires when all of them were zero in ``saves`` of their consecutive saves, and a loss
+    of the same step was not. A loss of zero, such as a satisfied margin, has no gradient either.
 
     Parameters
     ----------
-    saves: in how many saves in a row.
+    saves: number of consecutive saves.
 
-    Example: the actions of an agent are a tanh of 300: its policy gets no gradient, while the
-    critic beside it learns.
+    Example: an agent's actions are a tanh of 300, so its policy gets no gradient, while the critic
+    learns.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 3}
     causes: ClassVar[str] = (
-        "All units of a layer are dead or saturated, from weights or inputs that are too large or "
-        "a first update that was; the gradient is multiplied by zero or clipped to it; or the loss "
-        "does not depend on the parameters."
+        "All units of a layer are dead or saturated, because weights, inputs or a first update "
+        "were too large; the gradient is multiplied by zero or clipped to it; or the loss does not"
+        " depend on the parameters."
     )
     advice: ClassVar[str] = (
         "Look at the outputs of each layer for one batch: ReLUs that are all 0, tanh and sigmoid "
-        "at their limits. Normalise inputs, use the default initialisation, lower the rate."
+        "at their limits. Normalise inputs, use the default initialisation, and lower the learning"
+        " rate."
     )
 
     saves: Annotated[int, Meta(ge=1)] = 10
@@ -76,14 +77,14 @@ class NoGradient(Rule):
         return state, self._judged(state, first)
 
     def _judged(self, state: State, tensor: Tensor) -> Verdict:
-        """Judges the group that was zero in most saves, also at a save of another one."""
+        """Judge the group that was zero in most saves, also at a save of another one."""
         key = max(state, key=lambda of: int(state[of]), default="")
         zeros = state.get(key, 0)
         if zeros < self.saves:
             return measured(HEALTHY, zeros, self.saves) if not zeros else UNDECIDED
         detail = (
-            f"all gradients that are saved with {key} were 0 in {zeros} saves in a row, though "
-            "the loss was not"
+            f"all gradients saved with {key} were 0 in {zeros} consecutive saves, although the "
+            "loss was not"
         )
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, saves=zeros)
         return measured(found, zeros, self.saves)

@@ -32,25 +32,26 @@ from tocsin.rules.gradients._updates import (
 @register
 @dataclass(frozen=True)
 class UpdateTooLarge(Rule):
-    """Updates overshoot: a step goes much further than the loss allows, and the loss is not better.
+    """Updates overshoot: steps go much further than the loss allows, and the loss is not better.
 
-    To first order a step lowers the loss by at most |g| |Δw|, gradient times update. Fires when
-    that is more than ``overshoot`` times the loss, or times all that the loss has changed if that
-    is more, in ``saves`` saves in a row none of which has the best loss so far. For n steps between
-    two saves |Δw| is divided by √n, since such steps partly cancel. It has no unit.
+    To first order, a step reduces the loss by at most |g| |Δw|, gradient times update. Fires when
+    that is more than ``overshoot`` times the loss, or times the range of all losses so far if that
+    is larger. This must hold in ``saves`` consecutive saves, none of which has the best loss so
+    far. For n steps between two saves, |Δw| is divided by √n, since such steps partly cancel. It
+    has no unit.
 
     Parameters
     ----------
-    overshoot: how many times the loss one step would remove, to first order.
-    saves: in how many saves in a row.
+    overshoot: smallest first-order loss reduction of one step, as a multiple of the loss.
+    saves: number of consecutive saves.
 
     Example: the learning rate jumps by a factor of 1000 at half-time.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
-        "The learning rate is or became larger than the curvature of the loss allows, or gradients "
-        "are not cleared and add up from step to step."
+        "The learning rate is or became larger than the curvature of the loss allows, or gradients"
+        " are not cleared and add up from step to step."
     )
     advice: ClassVar[str] = (
         "Divide the learning rate by ten, clip gradients, and check that zero_grad is called once "
@@ -82,8 +83,8 @@ class UpdateTooLarge(Rule):
         if count < self.saves:
             return state, measured(HEALTHY, gain, self.overshoot)
         detail = (
-            f"a step would remove {gain:.3g} times the loss, to first order, in {count} saves in a "
-            f"row, and the loss is {loss:.3g}; its best was {least:.3g}"
+            f"one step overshoots: to first order it would reduce the loss by {gain:.3g} times its "
+            f"value, in {count} consecutive saves; the loss is {loss:.3g}, its best was {least:.3g}"
             f"{rate_to_try(step, gain)}"
         )
         evidence = {"gain": gain, "limit": self.overshoot, "loss": loss}

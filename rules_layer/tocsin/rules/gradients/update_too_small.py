@@ -40,35 +40,36 @@ _GREW = 1.1  # from the first half of these saves to the last: the schedule warm
 class UpdateTooSmall(Rule):
     """Updates are far too small for the weights to learn anything.
 
-    Takes the change of the weights in one step in two ways, neither of which has a unit: the median
-    over the weights of |Δw| / |w|, and |g| |Δw| / loss, the share of the loss that the step can
-    remove to first order. Of losses with both signs it is the share of their range. Fires after 50
-    steps when the first was below ``relative`` or the second below ``gain`` in ``saves`` saves in a
-    row, unless the comparisons of losses prove that something is learned. Fires even then where
-    both were below ``slow``: at that rate little will be, unless the loss has clearly left its
-    start, by 2 % and three times its noise, and most weights change. Does not judge updates of less
-    than a tenth of the largest so far, as at the end of a schedule or of learning, nor those that
-    grow by a tenth in these saves, as in a warm-up.
-    FrozenParameters judges weights that do not change.
+    Measures the update of one step in two ways without a unit: the median over the weights of |Δw|
+    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. For
+    losses with both signs, it is the share of their range. After 50 steps, fires when the first was
+    below ``relative`` or the second below ``gain`` in ``saves`` consecutive saves, unless
+    comparisons of losses prove that the model learns. If both were below ``slow`` it fires even
+    then, unless the loss has clearly left its start (by 2 % and three times its noise) and most
+    weights change.
+
+    Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
+    that grow by a tenth in these saves, as in warm-up. FrozenParameters judges weights that do not
+    change.
 
     Parameters
     ----------
     relative: least |Δw| / |w| of one step.
     gain: least share of the loss that one step can remove.
-    slow: both below this are too little, while the loss hardly falls.
-    saves: in how many saves in a row.
+    slow: both below this are too little while the loss hardly falls.
+    saves: number of consecutive saves.
 
     Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
-        "The learning rate is orders of magnitude too low: a wrong unit or exponent, a schedule "
-        "that starts at its end; or gradients are divided by a scale that is never undone."
+        "The learning rate is orders of magnitude too low: a wrong unit or exponent, or a schedule"
+        " that starts at its end. Or gradients are divided by a loss scale and never unscaled."
     )
     advice: ClassVar[str] = (
-        "Raise the learning rate tenfold, and again, until the loss falls. Look at what the "
-        "schedule and the gradient scaler really set."
+        "Multiply the learning rate by ten until the loss falls. Check which values the schedule "
+        "and the gradient scaler really set."
     )
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6
@@ -117,8 +118,8 @@ class UpdateTooSmall(Rule):
         if len(past) < self.saves or changes:
             return state, UNDECIDED  # not healthy: that would take an alarm back
         detail = (
-            f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
-            f"{gain:.2g} of the loss, in {len(past)} saves in a row"
+            f"one step changes {update.weight.name} by {relative:.2g} of its size and reduces the "
+            f"loss by at most {gain:.2g} of its value, in {len(past)} consecutive saves"
             f"{rate_to_try(step, gain * step.mode_step)}"
         )
         evidence = {"relative_update": relative, "gain": gain}
@@ -134,7 +135,7 @@ def _level(loss: float, low: float, high: float) -> float:
 
 
 def _grew(past: Sequence[float]) -> bool:
-    """Says whether updates grow, as those of a warm-up do."""
+    """Return whether updates grow, as those of a warm-up do."""
     if len(past) < 2:
         return False
     half = len(past) // 2

@@ -37,23 +37,26 @@ _ALONE = 1e-7  # least mean of a gradient without others, and of all in profile 
 class VanishingGradient(Rule):
     """Gradients of a layer have become too small to learn from.
 
-    Fires when the mean of |g| of a gradient tensor is below ``share`` of the largest mean of the
-    worker's gradients, in profile ``recommended`` in three saved steps in a row, so one odd batch
-    does not fire; a gradient of exactly 0 counts after eight, since a batch of one sample may leave
-    all units of a layer off. The scale of the loss does not matter, nor a batch whose loss is 0. A
-    gradient that is alone is compared with 1e-7. With a ``threshold`` all are compared with that.
-    Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
-    of the targets is zero. So may be that of a single number, which is ignored unless it is
-    selected or there is a ``threshold``. Also ignores gradients of LoRA's A, which are multiplied
-    by a B that starts at zero, those of experts of a mixture that are 0 while others are not, since
-    they got no sample, and those of a recurrent layer's weights of its state that are 0: a state of
-    zeros, as in a series of one step. Ignores empty tensors. Is taken back when gradients come, as
-    where a part of the model is trained later. ExplodingTensor reports gradients without a finite
-    element.
+    Fires when the mean of |g| of a gradient is below ``share`` of the largest such mean of the
+    worker. A single gradient is compared with 1e-7; with a ``threshold``, all are compared with
+    that. Profile ``recommended`` fires after three consecutive saved steps, so one odd batch does
+    not fire. Gradients of exactly 0 count after eight: a batch of one sample may switch off all
+    units of a layer. The scale of the loss does not matter. Resolves when gradients return, as when
+    a layer is trained later.
+
+    Ignores gradients of biases and of single numbers, unless you select them: they are tiny if the
+    mean of the targets is zero. Also ignores these:
+
+    * gradients of LoRA's A, which are multiplied by a B that starts at zero;
+    * zeros of an expert in a mixture while other experts have gradients: it got no sample;
+    * zeros of a recurrent layer's state weights: the state is zero in a series of one step;
+    * empty tensors.
+
+    ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
-    threshold: least mean of |g|, in units of the gradient; takes the place of ``share``.
+    threshold: least mean of |g|, in units of the gradient; replaces ``share``.
     share: least mean of |g|, as a share of the largest.
     zeros: true includes zeros in the mean; none or false ignores them if there are other elements,
         since a batch uses few rows of a large embedding.
@@ -134,7 +137,8 @@ class VanishingGradient(Rule):
         return self._selected or _LEFT_OUT.search(tensor.name) is None
 
     def _is_number(self, tensor: Tensor) -> bool:
-        """Whether it is a single number: others are compared with it, but it is not judged."""
+        """Return whether it is a single number: others are compared with it, but it is not
+        judged."""
         return tensor.summary.size == 1 and self.threshold is None and not self._selected
 
     @property
@@ -143,13 +147,13 @@ class VanishingGradient(Rule):
 
 
 def _zeros(state: State, known: Sequence[tuple[float, Tensor]]) -> State:
-    """Counts for each gradient that is 0 in how many saves in a row it was."""
+    """Count for each gradient that is 0 in how many saves in a row it was."""
     zeros = [tensor_key(tensor) for mean, tensor in known if not mean][:_MOST_ZEROS]
     return {key: min(state.get(key, 0) + 1, _ZEROS) for key in zeros}
 
 
 def _is_brief(state: State, tensor: Tensor) -> bool:
-    """Says whether a gradient is 0, but not for long."""
+    """Return whether a gradient is 0, but not for long."""
     return 0 < int(state.get(tensor_key(tensor), 0)) < _ZEROS
 
 

@@ -39,27 +39,28 @@ _NEAR = 100  # steps between saves in which healthy weights stay much the same
 class WeightUpdateRatio(Rule):
     """Updates are too large or too small for the weights that they change.
 
-    The ratio is mean |w - w before| / (mean |w| + ``epsilon``), from one save to the next. Amazon's
+    The ratio is mean |w − w before| / (mean |w| + ``epsilon``), from one save to the next. Amazon's
     documents name the rule and the epsilon but no formula; they imply this one. Fires when the
-    ratio of a weight is above ``large_threshold`` or below ``small_threshold``. Ignores steps of
-    modes EVAL and PREDICT, in which weights do not change.
+    ratio of a weight is above ``large_threshold`` or below ``small_threshold``. Ignores EVAL and
+    PREDICT steps, in which weights do not change.
 
-    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs. A large ratio
-    counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
-    replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
-    without a gradient are not judged where others have one, unless they are named: averages move
-    them. Nor is a single number, which may cross 0. Weights that began as zeros are not judged
-    while they are below a hundredth of what is usual among the weights: their ratio compares noise
-    with nothing. A small ratio is per step. It counts only for a weight that changes
-    (FrozenParameters judges others) and that never had a
-    larger ratio, after ``patience`` saves: updates become tiny at the end of a schedule or of
-    learning. That profile fires after five saves in a row. Profile ``sagemaker`` keeps Amazon's
-    documented defaults, which fire on every frozen weight.
+    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs and needs five
+    consecutive saves:
+
+    * A large ratio counts only if the saves are at most 100 steps apart: over 1,000 steps, weight
+      decay replaces weights by newly learned ones.
+    * A small ratio is per step. It counts after ``patience`` saves, for a weight that changes (see
+      FrozenParameters) and never had a larger ratio: updates become tiny at the end of a schedule.
+    * Weights without a gradient are ignored where others have one, unless you name them: averages
+      move them. So are single numbers, which may cross 0.
+    * Weights that started at zero are ignored while they are below a hundredth of the usual size.
+
+    Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen weight.
 
     Parameters
     ----------
-    num_steps: compares with a save at most so many steps before (Amazon: "a step >= s -
-        num_steps", to be set to the save interval); none: any number of steps.
+    num_steps: compares with a save at most this many steps before (Amazon: "a step >= s -
+        num_steps", to be set to the save interval); none: no limit.
     large_threshold: largest ratio.
     small_threshold: smallest ratio; below ``large_threshold``.
     epsilon: added to mean |w|, in units of the weights.
@@ -78,8 +79,8 @@ class WeightUpdateRatio(Rule):
         "erratically; if it is too low, or the gradient is tiny, weights keep their first values."
     )
     advice: ClassVar[str] = (
-        "A step usually changes weights by about a thousandth of their size: adapt the learning "
-        "rate, or that of this layer; warm up, clip gradients, check the initialisation."
+        "A step usually changes weights by about a thousandth of their size. Adapt the learning "
+        "rate, or that of this layer; use warm-up, clip gradients, and check the initialisation."
     )
 
     num_steps: Annotated[int, Meta(ge=1)] | None = None
@@ -158,7 +159,7 @@ class WeightUpdateRatio(Rule):
     def _never_good(
         self, state: State, known: list[_Ratio], steps: int
     ) -> tuple[State, list[_Ratio]]:
-        """Returns the ratios per step of weights that change but never had a large enough ratio."""
+        """Return the ratios per step of weights that change but never had a large enough ratio."""
         good, saves = set(state.get("good", ())), state.get("saves", 0) + 1
         small = []
         for ratio, tensor in known:

@@ -15,7 +15,7 @@ _EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one
 
 
 def find_constant(weights: Iterable[Tensor]) -> Verdict | None:
-    """Finds a fault if more than half of the weights, and at least two, are constant.
+    """Find a fault if more than half of the weights, and at least two, are constant.
 
     A single constant weight is healthy: a head or an adapter that starts at zero gets a gradient.
     """
@@ -33,7 +33,7 @@ def find_constant(weights: Iterable[Tensor]) -> Verdict | None:
 
 
 def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
-    """Finds a fault if variance x connections is above ``limit`` in at least half of the weights.
+    """Find a fault if variance x connections is above ``limit`` in at least half of the weights.
 
     Ignores embeddings: their rows are looked up, not summed.
     """
@@ -53,7 +53,7 @@ def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
 
 
 def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float) -> Verdict | None:
-    """Finds a fault if variance x inputs is above ``limit`` in half of the layers, and in two.
+    """Find a fault if variance x inputs is above ``limit`` in half of the layers, and in two.
 
     Layers are weights whose bias has their name: embeddings, whose rows are looked up, have none.
     The bias has one number for each output, which shows how many inputs there are. Glorot's
@@ -80,7 +80,7 @@ def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float)
 
 
 def _between_layers(weights: Iterable[Tensor]) -> list[Tensor]:
-    """Returns the weights with two dimensions or more. Scales of normalisation layers have one."""
+    """Return the weights with two dimensions or more. Scales of normalisation layers have one."""
     return [
         weight
         for weight in weights
@@ -97,6 +97,6 @@ def _is_constant(weight: Tensor) -> bool:
 
 
 def _gain(weight: Tensor) -> float:
-    """Returns variance x connections, of an input or of an output, whichever has fewer."""
+    """Return variance x connections, of an input or of an output, whichever has fewer."""
     shape = weight.shape or (1,)
     return (weight.summary.variance or 0.0) * (math.prod(shape) / max(shape))

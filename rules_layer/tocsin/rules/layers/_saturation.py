@@ -12,7 +12,7 @@ from tocsin.rules.layers._units import LayerUnits, activations, layer_units, lea
 def inputs_and_outputs(
     kind: str, inputs: tuple[float, float], outputs: tuple[float, float]
 ) -> Reads:
-    """Reads inputs and outputs of activations. Values between these bounds are not saturated."""
+    """Read inputs and outputs of activations. Values between these bounds are not saturated."""
     return Reads(
         {
             "inputs": activations(Role.ACTIVATION_INPUT, kind, inputs),
@@ -28,7 +28,7 @@ def judge_saturation(
     min_units: int,
     min_side: float = 0.0,
 ) -> Verdict:
-    """Judges layers whose inactive units are the saturated ones.
+    """Judge layers whose inactive units are the saturated ones.
 
     A unit is saturated if less than ``threshold_inactivity`` % of its values, or none, are between
     the bounds. A layer is a violation if more than ``threshold_layer`` % of its units are
@@ -60,7 +60,7 @@ def judge_saturation(
 
 
 def _rarer_end(layer: LayerUnits) -> float:
-    """Returns the % of the saturated values that are at the rarer end."""
+    """Return the % of the saturated values that are at the rarer end."""
     bounds = layer.tensor.summary.bounds
     if bounds is None or not bounds.below + bounds.above:
         return 0.0

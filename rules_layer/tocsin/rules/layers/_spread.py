@@ -1,4 +1,4 @@
-"""How much the outputs of a model vary over the samples of a batch."""
+"""Variation of a model's outputs over the samples of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = Read(roles=(Role.LABEL,), fields=SPREAD_FIELDS, detail=Detail(channel_a
 
 
 def rows(tensor: Tensor) -> int:
-    """Returns the number of samples, if there is a number or a row for each; else 0."""
+    """Return the number of samples, if there is a number or a row for each; else 0."""
     shape = tensor.shape or ()
     return shape[0] if len(shape) in (1, 2) else 0
 
@@ -28,7 +28,7 @@ def columns(tensor: Tensor) -> int:
 
 
 def spread(tensor: Tensor) -> tuple[float, float] | None:
-    """Returns the standard deviation over the samples and the root mean square, of all columns.
+    """Return the standard deviation over the samples and the root mean square, of all columns.
 
     None if they are not known, or not finite: ExplodingTensor reports that.
     """

@@ -14,7 +14,7 @@ from tocsin.rules._rule import Read, Tensor
 
 
 def activations(role: Role, kind: str, active: tuple[float | None, float | None]) -> Read:
-    """Reads the inputs or outputs of an activation, with what ``layer_units`` needs."""
+    """Read the inputs or outputs of an activation, with what ``layer_units`` needs."""
     return Read((role,), (kind,), fields=("size", "nan"), detail=Detail(active=active))
 
 
@@ -31,7 +31,7 @@ class LayerUnits(NamedTuple):
 
 
 def layer_units(tensor: Tensor, threshold: float, enough: float = 0.0) -> LayerUnits | None:
-    """Counts the inactive units of a tensor.
+    """Count the inactive units of a tensor.
 
     A unit is inactive if less than ``threshold`` % of its values, or none, are in the interval.
     Counts only units with none if no more than ``enough`` % of the units can be inactive, and if
@@ -52,28 +52,28 @@ def layer_units(tensor: Tensor, threshold: float, enough: float = 0.0) -> LayerU
 
 
 def values_per_unit(summary: TensorSummary) -> int:
-    """Returns the number of values of each unit, or 0 if it is not known."""
+    """Return the number of values of each unit, or 0 if it is not known."""
     return (summary.size or 0) // summary.units if summary.units else 0
 
 
 def active_counts(summary: TensorSummary) -> NDArray[np.uint32] | None:
-    """Returns how many values of each unit are in the interval, if that was counted."""
+    """Return how many values of each unit are in the interval, if that was counted."""
     counts = np.frombuffer(base64.b64decode(summary.unit_active or ""), "<u4")
     return counts if len(counts) == summary.units else None
 
 
 def is_inactive(counts: NDArray[Any], threshold: float, values: int) -> NDArray[np.bool_]:
-    """Marks the units with less than ``threshold`` % of their values, or none, in the interval."""
+    """Mark the units with less than ``threshold`` % of their values, or none, in the interval."""
     return np.asarray((counts == 0) | (counts * 100.0 < threshold * values))
 
 
 def least_active(layers: Iterable[LayerUnits]) -> LayerUnits | None:
-    """Returns the layer with the largest share of inactive units, the first by name if equal."""
+    """Return the layer with the largest share of inactive units, the first by name if equal."""
     return min(layers, key=lambda layer: (-layer.percent, layer.tensor.name), default=None)
 
 
 def _may_exceed(summary: TensorSummary, threshold: float, enough: float) -> bool:
-    """Says whether more than ``enough`` % of the units can be inactive, by the values outside."""
+    """Return whether more than ``enough`` % of the units can be inactive, by the values outside."""
     bounds, size = summary.bounds, summary.size or 0
     if bounds is None:
         return True

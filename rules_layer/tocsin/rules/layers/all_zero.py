@@ -30,18 +30,18 @@ class AllZero(Rule):
     Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero.
     Reports the tensor with the largest share.
 
-    Without a selection it watches the weights with two dimensions or more. Profile ``recommended``
-    fires after twenty saves in a row. It ignores what healthy runs have: gradients of zero (frozen
-    or unused layers, words that are not in a batch), biases of zero (at the start), and layers that
-    start at zero but do not stay there: it is taken back when one is trained later. Where gradients
-    are saved, a weight without one does not count: it is frozen, or nothing is computed with it. In
-    profile ``sagemaker`` the user must select tensors, as in Amazon's documents.
+    Without a selection, it watches weights with at least two dimensions. Profile ``recommended``
+    fires after twenty consecutive saves, and resolves when the layer is trained later. It ignores
+    zeros that healthy runs have: gradients of frozen or unused layers or of words missing in a
+    batch, initial biases, and layers that start at zero. Where gradients are saved, it also ignores
+    weights without a gradient: they are frozen or unused. In profile ``sagemaker`` the user must
+    select tensors, as Amazon documents.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
     threshold: % of the elements.
-    weights: watch the weights if nothing is selected.
+    weights: watch weights if nothing is selected.
 
     Example: every weight of a layer is 0 from the start and stays so.
     """

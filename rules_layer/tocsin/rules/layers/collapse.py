@@ -40,30 +40,32 @@ SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 class Collapse(Rule):
     """The outputs of the model have become nearly the same for all samples.
 
-    For embeddings, latents and generated samples, which no loss compares with labels, of eight
-    columns and more. The hook saves how much they vary over the samples, as a share of their mean
-    square. Fires in profile ``recommended`` when that has fallen to the fraction ``share`` of its
-    own start, the most of the first five saves, in five saves of training in a row. It is a
-    warning if their standard deviation over the samples is less than half of its start, too; else
-    the outputs may be values around a large mean, and it is ``info``. Neither has a unit. Where
-    samples have labels, NoSkill and ConstantOutput judge.
+    For embeddings, latent vectors and generated samples with at least eight columns, which no loss
+    compares with labels. The hook saves how much they vary over the samples, as a share of their
+    mean square. The start is the largest of the first five saves. Profile ``recommended`` fires
+    when this share stays below the fraction ``share`` of the start in five consecutive training
+    saves.
+
+    The severity is ``warning`` if the standard deviation over the samples has also fallen below
+    half of its start. Otherwise the outputs may only have a large mean, and the severity is
+    ``info``. Neither number has a unit. For samples with labels, see NoSkill and ConstantOutput.
 
     Parameters
     ----------
-    share: of what the outputs varied by at the start.
+    share: largest fraction of the start that counts as collapsed.
 
     Example: a contrastive loss whose negatives are missing maps all images to one point.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "resolve": 5}
     causes: ClassVar[str] = (
-        "The loss has a trivial solution in which all outputs are equal: negatives are missing or "
-        "swapped, a penalty on the size of embeddings is too strong, the branch without a gradient "
-        "has one; or the network is dead."
+        "The loss has a trivial solution in which all outputs are equal: missing or swapped "
+        "negatives, too strong a penalty on the size of embeddings, gradients through the target "
+        "branch; or the network is dead."
     )
     advice: ClassVar[str] = (
-        "Check which pairs are pulled together and which are pushed apart, lower penalties on the "
-        "outputs and the learning rate, and see that targets are detached."
+        "Check which pairs are pulled together and which are pushed apart. Lower penalties on the "
+        "outputs and the learning rate, and detach the targets."
     )
 
     share: Annotated[float, Meta(gt=0, lt=1)] = 0.1
@@ -113,8 +115,8 @@ class Collapse(Rule):
         # Values around a large mean, such as temperatures, look like that while they are learned.
         severity = Severity.WARNING if now[1] <= _HALF * deviation else Severity.INFO
         detail = (
-            f"{tensor.name} varies over the samples by {now[0]:.2g} of its mean square; "
-            f"at the start it was {share:.2g}"
+            f"the variance of {tensor.name} over the samples is {now[0]:.2g} of its mean square; "
+            f"it started at {share:.2g}"
         )
         found = violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
         return measured(replace(found, severity=severity), now[0], self.share * share, "below")
@@ -125,7 +127,7 @@ def _features(tensor: Tensor) -> int:
 
 
 def _varies(output: Tensor, saved: Tensor | None) -> tuple[float, float] | None:
-    """Returns the variance over the samples as a share of the mean square, and its root as it is.
+    """Return the variance over the samples as a share of the mean square, and its root as it is.
 
     Where the hook saved no share it is that of a table with a row for each sample. None if they are
     not known, or not finite: ExplodingTensor reports that.

@@ -28,16 +28,16 @@ from tocsin.rules.layers._spread import LABELS, PREDICTIONS, columns, rows, spre
 class ConstantOutput(Rule):
     """The model gives the same output for every sample.
 
-    Judges predictions with one number or one row for each of at least ``samples`` samples, if the
+    Judges predictions with one number or one row per sample, for at least ``samples`` samples whose
     labels differ. Fires when the standard deviation over the samples (for rows, the root mean
     square over the columns) is at most the fraction ``threshold`` of the predictions' root mean
     square. If labels and predictions have the same shape, it must also be at most that fraction of
-    the labels' standard deviation: predictions of a target that hardly varies may hardly vary.
+    the labels' standard deviation: predictions of a nearly constant target may be nearly constant.
 
-    Profile ``recommended`` fires after five saves in a row, and not in the first 20 steps, because
-    a last layer may start at zero. The rule does not judge a batch with one label, such as a
-    discriminator's. It does not judge predicted classes either, only scores: at the start many
-    classifiers predict one class for all samples.
+    Profile ``recommended`` fires after five consecutive saves, and not in the first 20 steps,
+    because a last layer may start at zero. The rule ignores batches with a single label, such as a
+    discriminator's. It judges scores, not predicted classes: at first many classifiers predict one
+    class for all samples.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ class ConstantOutput(Rule):
         return state, measured(found, share, self.threshold, "below")
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
-        """Says whether both have a number or a row for each of the same samples, and enough."""
+        """Return whether both have a number or a row for each of the same samples, and enough."""
         same = rows(predictions) == rows(labels) >= self.samples
         same = same and predictions.worker == labels.worker
         return same and None not in (spread(predictions), spread(labels))
 
 
 def _share(predictions: Tensor, labels: Tensor) -> float | None:
-    """Returns the predictions' standard deviation as a fraction of their size or of the labels'
+    """Return the predictions' standard deviation as a fraction of their size or of the labels'
     standard deviation, None if it is not known.
     """
     ours, theirs = spread(predictions), spread(labels)
@@ -112,7 +112,7 @@ def _share(predictions: Tensor, labels: Tensor) -> float | None:
 
 
 def _are_classes(predictions: Tensor, labels: Tensor) -> bool:
-    """Says whether both look like classes: integers."""
+    """Return whether both look like classes: integers."""
     ends = [
         end for tensor in (predictions, labels) for end in (tensor.summary.min, tensor.summary.max)
     ]

@@ -35,18 +35,17 @@ _LATELY = 5  # saves whose median loss is compared
 class DeadNetwork(Rule):
     """The network is dead: its output is the same for every input, and the loss does not improve.
 
-    The output is the same if, for all predictions with at least eight samples, the standard
-    deviation over the samples is at most the fraction ``rounding`` of their size. Where no such
-    predictions are captured, every unit of a layer of ReLUs must be zero for all samples. Fires
-    when this was so in ``saves`` saves of training in a row, and the median of the last five losses
-    is not below that of the first five of them by more than their noise. A last layer that starts
-    at zero, a plateau, and a dead branch beside a living one do not fire. Saves whose samples are
-    all the same do not count.
+    The output counts as constant if the standard deviation over the samples is at most the fraction
+    ``rounding`` of its size, for all predictions with at least eight samples. If no such
+    predictions are captured, all units of a ReLU layer must be zero for all samples. Fires when
+    this holds in ``saves`` consecutive training saves, and the median of the last five losses is no
+    lower than that of the first five, beyond noise. A last layer that starts at zero, a plateau,
+    and a dead branch beside a living one do not fire. Ignores saves with identical samples.
 
     Parameters
     ----------
-    rounding: largest standard deviation of predictions that are the same.
-    saves: in how many saves in a row.
+    rounding: largest relative standard deviation of a constant output.
+    saves: number of consecutive saves.
 
     Example: a learning rate of 3 kills all 64 units of a layer in its first steps, and from then on
     only the last bias learns.
@@ -54,12 +53,13 @@ class DeadNetwork(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
-        "A learning rate that is far too high, an outlier or initial biases that are far below "
-        "zero have pushed all units of a layer to where they are constant; their gradient is zero."
+        "A learning rate that is far too high, an outlier, or initial biases far below zero have "
+        "pushed all units of a layer into a region where they are constant. Their gradient is "
+        "zero."
     )
     advice: ClassVar[str] = (
-        "Start again with a lower learning rate, a warm-up or clipped gradients, with He or Glorot "
-        "initialisation and biases of zero. This training cannot recover."
+        "Start again with a lower learning rate, warm-up or gradient clipping, with He or Glorot "
+        "initialisation and zero biases. This training cannot recover."
     )
 
     rounding: Annotated[float, Meta(ge=0, lt=1)] = 1e-6
@@ -100,7 +100,7 @@ class DeadNetwork(Rule):
         return after, measured(found, saves, self.saves)
 
     def _outputs(self, step: Step) -> list[tuple[Tensor, bool]]:
-        """Returns the predictions, and whether each is the same for all samples."""
+        """Return the predictions, and whether each is the same for all samples."""
         found = []
         for tensor in step.tensors["predictions"]:
             known = spread(tensor) if rows(tensor) >= _ROWS else None
@@ -110,14 +110,14 @@ class DeadNetwork(Rule):
 
 
 def _are_alike(inputs: Sequence[Tensor]) -> bool:
-    """Says whether all samples are the same in all that is known of them, as where each begins with
-    one and the same state."""
+    """Return whether all samples are the same in all that is known of them, as where each begins
+    with one and the same state."""
     found = [spread(tensor) for tensor in inputs if rows(tensor) >= _ROWS]
     return bool(found) and all(each is not None and each[0] == 0 for each in found)
 
 
 def _layers(step: Step) -> list[tuple[Tensor, bool]]:
-    """Returns the layers of ReLUs, and whether all units of each are zero."""
+    """Return the layers of ReLUs, and whether all units of each are zero."""
     known = ((tensor, layer_units(tensor, 0.0)) for tensor in step.tensors["outputs"])
     return [
         (tensor, found.units >= _ROWS and found.inactive == found.units)

@@ -56,7 +56,7 @@ class DeadRelu(Rule):
     tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
     threshold_inactivity: % of a unit's outputs; 0: no output may be above zero.
     threshold_layer: % of a layer's units.
-    saves: in how many saves in a row the same units must be inactive.
+    saves: number of consecutive saves in which the same units must be inactive.
     samples: least number of outputs of each unit in those saves.
     min_units: in a layer with fewer units all of them must be dead.
 
@@ -131,7 +131,7 @@ class DeadRelu(Rule):
     def _together(
         self, found: LayerUnits, counts: NDArray[np.uint32], before: list[Any] | None
     ) -> tuple[list[Any], LayerUnits]:
-        """Returns the memory of a layer, and the layer with the units that were always inactive.
+        """Return the memory of a layer, and the layer with the units that were always inactive.
 
         The memory has the number of saves, of values per unit, and these units in hexadecimal.
         """

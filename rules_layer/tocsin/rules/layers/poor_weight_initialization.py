@@ -36,10 +36,10 @@ class PoorWeightInitialization(Rule):
     Judges the first ``steps`` saves by three signs:
 
     * (a) The largest variance of a layer's activation inputs is more than ``threshold`` times the
-      smallest. It should be similar in all layers (Glorot & Bengio 2010). If no inputs are
-      captured, it takes outputs.
+      smallest. It should be similar in all layers (Glorot & Bengio 2010). Without captured inputs,
+      outputs are used.
     * (b) The range of gradients, from the 5th to the 95th percentile, is below
-      ``distribution_range``. If percentiles are not known, it takes the standard deviation.
+      ``distribution_range``. Without percentiles, the standard deviation is used.
     * (c) No loss has reached a new low for ``patience`` saves.
 
     Amazon's documents give a ratio of minimum to maximum, which cannot be above 1. They name the
@@ -47,14 +47,14 @@ class PoorWeightInitialization(Rule):
     the signs combine. With ``any_of``, as in profile ``sagemaker``, each sign fires alone, (b) by
     the layer with the smallest range.
 
-    Profile ``recommended`` takes standard deviations, which need no values. It fires when (c) is
-    there and, from the first save on, (a) or, for more than half of the gradients, (b). It also
-    judges the weights with two dimensions or more, at the first save with weights. It fires if more
-    than half of them, and at least two, are constant, since all units of a layer then stay the
-    same. And it fires if variance x connections is above ``gain`` in half of them. Connections are
-    those of an input or an output, whichever has fewer; the product is about 1 by Glorot and at
-    most 2 by He. Where half of the layers with a bias, and at least two, have more than ``widest``,
-    with connections those of an output, the severity is ``warning``.
+    Profile ``recommended`` uses standard deviations, which need no values. It fires on (c) together
+    with (a), or with (b) for more than half of the gradients, from the first save on. It also
+    judges weights with at least two dimensions at the first save. It fires if more than half of
+    them, and at least two, are constant: all units of a layer then stay the same. And it fires if
+    variance × connections is above ``gain`` in half of them. Connections are the smaller of the
+    numbers of inputs and outputs; the product is about 1 for Glorot and at most 2 for He. The
+    severity is ``warning`` if half of the layers with a bias, and at least two, are above
+    ``widest`` for the inputs of a unit.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class PoorWeightInitialization(Rule):
     threshold: largest ratio of variances.
     distribution_range: smallest range of gradients, in their units.
     patience: saves without a new low of the loss.
-    steps: first saves that are judged.
+    steps: number of first saves that are judged.
     gain: largest variance of weights times connections.
     widest: the same for layers with a bias.
     any_of: each sign fires alone, and weights themselves are not judged.
@@ -82,7 +82,7 @@ class PoorWeightInitialization(Rule):
     severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "Weights start at zero or another constant, so all units of a layer compute the same and "
-        "stay the same; or their variance does not suit the number of connections and the "
+        "stay the same. Or their variance does not suit the number of connections and the "
         "activation, and signals grow or fade from layer to layer."
     )
     advice: ClassVar[str] = (
@@ -149,7 +149,7 @@ class PoorWeightInitialization(Rule):
         ]
 
     def _variances(self, step: Step) -> Verdict | None:
-        """Returns sign (a) or HEALTHY, None if there are no two layers to compare."""
+        """Return sign (a) or HEALTHY, None if there are no two layers to compare."""
         inputs, outputs = (
             self._known((tensor.summary.variance, tensor) for tensor in step.tensors.get(read, ()))
             for read in ("inputs", "outputs")
@@ -170,7 +170,7 @@ class PoorWeightInitialization(Rule):
         return measured(found, ratio, self.threshold)
 
     def _ranges(self, step: Step) -> Verdict | None:
-        """Returns sign (b) or HEALTHY, None if no gradient has a range."""
+        """Return sign (b) or HEALTHY, None if no gradient has a range."""
         known = self._known((_range(tensor), tensor) for tensor in step.tensors["gradients"])
         if not known:
             return None
@@ -185,7 +185,7 @@ class PoorWeightInitialization(Rule):
         return measured(found, width, limit, "below")
 
     def _known(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
-        """Returns the known sizes in ascending order, with zeros only if ``any_of``.
+        """Return the known sizes in ascending order, with zeros only if ``any_of``.
 
         A layer that starts at zero has constant outputs and passes no gradient at first, so zeros
         prove nothing.
@@ -194,7 +194,7 @@ class PoorWeightInitialization(Rule):
         return sorted(known, key=lambda pair: pair[0])
 
     def _stuck(self, step: Step, lows: Mapping[str, tuple[float | None, int]]) -> Verdict | None:
-        """Returns sign (c) at a step with a loss, else None."""
+        """Return sign (c) at a step with a loss, else None."""
         age = min((age for _, age in lows.values()), default=0)
         if age < self.patience or not step.tensors["losses"]:
             return None
@@ -210,7 +210,7 @@ def _both(sign: Verdict, stuck: Verdict) -> Verdict:
 def _lows(
     before: Mapping[str, tuple[float | None, int]], step: Step
 ) -> dict[str, tuple[float | None, int]]:
-    """Returns the lowest value of each loss so far, and how many saves ago it was."""
+    """Return the lowest value of each loss so far, and how many saves ago it was."""
     lows = dict(before)
     for point in points(step, step.tensors["losses"], "falls"):
         low, age = lows.get(point.key, (None, -1))
@@ -220,7 +220,7 @@ def _lows(
 
 
 def _range(gradient: Tensor) -> float | None:
-    """Returns the range from the 5th to the 95th percentile, or the standard deviation."""
+    """Return the range from the 5th to the 95th percentile, or the standard deviation."""
     summary = gradient.summary
     if summary.size == 1:
         return None

@@ -20,11 +20,13 @@ class SaturatedActivation(Rule):
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs, or none,
     are between the bounds of its activation. Fires when more than ``threshold_layer`` % of the
-    units of a layer are saturated, in profile ``recommended`` in three saved steps in a row. The
-    bounds are Amazon's: about where single precision rounds the output to its asymptote. Amazon
+    units of a layer are saturated; in profile ``recommended``, in three consecutive saved steps.
+    The bounds are Amazon's: about where single precision rounds the output to its asymptote. Amazon
     derives them from a gradient of 1e-7, which does not agree with the numbers; the numbers are
-    kept. A layer stops learning long before, so profile ``recommended`` watches with
-    TanhSaturation and SigmoidSaturation instead, unless a watch file names this rule.
+    kept.
+
+    A layer stops learning long before. So profile ``recommended`` uses TanhSaturation and
+    SigmoidSaturation, unless a watch file names this rule.
 
     Parameters
     ----------
@@ -101,6 +103,6 @@ class SaturatedActivation(Rule):
 
 
 def _kind(name: str) -> str | None:
-    """Returns the activation that a tensor belongs to: the last one in its name."""
+    """Return the activation that a tensor belongs to: the last one in its name."""
     last = max(_KINDS, key=name.lower().rfind)
     return last if last in name.lower() else None

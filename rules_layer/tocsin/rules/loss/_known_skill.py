@@ -1,4 +1,4 @@
-"""Whether a model tells its samples apart, by the comparisons of its losses, wherever these are."""
+"""Proof of skill: a model that tells its samples apart, by the comparisons of its losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES = ("cross_entropy", "nll_loss")
 
 
 def follow_skill(memories: State, step: Step) -> State:
-    """Adds the comparisons of a training step to those of their losses."""
+    """Add the comparisons of a training step to those of their losses."""
     memories = dict(memories)
     for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
         if site.key in memories or len(memories) < MOST_SITES:
@@ -32,13 +32,13 @@ def follow_skill(memories: State, step: Step) -> State:
 
 
 def has_skill(memories: State) -> bool:
-    """Says whether the skill of one of the losses was once sure."""
+    """Return whether the skill of one of the losses was once sure."""
     return any(memory.get("known") for memory in memories.values())
 
 
 def _is_known(memory: Mapping[str, Any], trained: float) -> bool:
-    """Whether the skill of the last half is surely more than that of the first comparisons, or than
-    that of a model that was ``trained`` before."""
+    """Return whether the skill of the last half is surely more than that of the first comparisons,
+    or than that of a model that was ``trained`` before."""
     found = bounds(recent(memory, 0.5))
     if found is None:
         return False

@@ -36,7 +36,7 @@ def loss_reads(rule: LossRule) -> Reads:
 
 
 def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
-    """Returns the losses whose level counts, and why there is none."""
+    """Return the losses whose level counts, and why there is none."""
     named = bool(rule.collection_names or rule.tensor_regex)
     found, kinds = with_level(step.tensors["losses"], named=named)
     if found or not kinds:
@@ -47,7 +47,7 @@ def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
 def judge_losses(
     rule: LossRule, state: State, step: Step, remember: Remember, judge: Judge
 ) -> tuple[State, Verdict]:
-    """Judges each loss of a training step, and returns the worst verdict."""
+    """Judge each loss of a training step, and return the worst verdict."""
     losses, why = losses_with_level(rule, step)
     return judge_series(state, step, losses, remember, judge, rule.direction, why)
 
@@ -61,7 +61,7 @@ def judge_series(
     direction: Direction | None,
     why: str,
 ) -> tuple[State, Verdict]:
-    """Judges each scalar of a training step, and returns the worst verdict.
+    """Judge each scalar of a training step, and return the worst verdict.
 
     ``why`` says for people why there is no scalar to judge.
     """

@@ -28,7 +28,8 @@ _ROSE = 0.05  # of the start
 
 @dataclass(frozen=True)
 class _Patience:
-    """When there is enough to judge, and by how much the loss may have fallen with its errors."""
+    """The amount of data needed to judge, and by how much the loss may have fallen with its
+    errors."""
 
     steps: float  # a share of those that a user waits for
     saves: int
@@ -56,7 +57,7 @@ class Stayed:
 def follow(
     state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None
 ) -> State:
-    """Returns the state after this step: the course of training losses, and of evaluations.
+    """Return the state after this step: the course of training losses, and of evaluations.
 
     EVAL steps are one evaluation if no step of another mode is between them, saved or not.
     """
@@ -77,7 +78,7 @@ def follow(
 
 
 def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Sequence[Any]:
-    """Adds a save to an evaluation: phase, saves and mean of the latest one; the first one's mean,
+    """Add a save to an evaluation: phase, save and mean of the latest one; the first one's mean,
     the lowest before the latest one, their number, and the sum of those between the two."""
     cost = rounded(cost, 7) or 0.0  # one that is not finite ends the judging, as 0 does
     if evaluation is None:
@@ -93,14 +94,14 @@ def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Se
 
 
 def _known(evaluation: Sequence[Any]) -> Sequence[Any]:
-    """Returns what is kept of evaluations; an earlier version kept no sum."""
+    """Return what is kept of evaluations; an earlier version kept no sum."""
     *_, low, count = evaluation[:6]
     return (*evaluation, (low or 0.0) * max(0, count - 1))[:7]
 
 
 def _finished(evaluation: Sequence[Any]) -> tuple[float, float, float, int]:
-    """Returns the mean of the first evaluation, the lowest, the mean of all but the first, and
-    their number, with the latest."""
+    """Return the mean of the first evaluation, the lowest, the mean of all but the first, and their
+    number, with the latest."""
     _, _, mean, first, low, count, between = _known(evaluation)
     if first is None:
         return mean, mean, mean, 1
@@ -108,14 +109,15 @@ def _finished(evaluation: Sequence[Any]) -> tuple[float, float, float, int]:
 
 
 def _are_better(first: float, low: float, others: float) -> bool:
-    """Whether evaluations have improved on the first one, by more than some are by chance."""
+    """Return whether evaluations have improved on the first one, by more than some are by
+    chance."""
     return low < (1 - _MUCH_BETTER) * first or others < (1 - _NO_BETTER) * first
 
 
 def stayed(
     state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None, steps: int
 ) -> Stayed | None:
-    """Returns a training loss of this step if all losses of the run have stayed; else None.
+    """Return a training loss of this step if all losses of the run have stayed; else None.
 
     That is so if the mean of the last half of a loss is not below that of its first saves by two
     standard errors, nor a quarter below it with two more (without evaluations a tenth), and if
@@ -154,8 +156,8 @@ def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
 
 
 def has_fallen(state: State) -> bool:
-    """Whether a loss has clearly fallen: evaluations in their mean, or one of training by more than
-    its noise. Until then one that has stayed is still there."""
+    """Return whether a loss has clearly fallen: evaluations in their mean, or one of training by
+    more than its noise. Until then one that has stayed is still there."""
     evaluated = (_finished(each) for each in state["eval"].values())
     if any(_are_better(first, low, mean) for first, low, mean, _ in evaluated):
         return True
@@ -174,7 +176,7 @@ class _Course:
 
 
 def _levels(course: Mapping[str, Any], patience: _Patience) -> tuple[float, float] | None:
-    """Returns the mean of the first saves and that of the last half; None if the loss fell."""
+    """Return the mean of the first saves and that of the last half; None if the loss fell."""
     if course.get("saves", 0) < patience.saves:
         return None
     known = _course(course)

@@ -11,7 +11,7 @@ Marks = Mapping[str, Any]
 at the last marks, each of which comes after a fifth more saves."""
 
 FAR = 30.0
-"""How far below 0 a loss is, in first losses, before it counts as one without bound."""
+"""The distance below 0, in first losses, before it counts as one without bound."""
 
 _GROWTH = 2**0.25  # of the number of saves between two marks
 _DOUBLE = 4  # marks
@@ -22,7 +22,7 @@ _LINEAR, _STILL = 1.6, 1.1
 
 
 def marked(marks: Marks, level: float) -> dict[str, Any]:
-    """Counts a save, and marks the level of the last few where the count has grown by a fifth."""
+    """Count a save, and mark the level of the last few where the count has grown by a fifth."""
     saves, following = marks.get("saves", 0) + 1, marks.get("next", _FIRST)
     levels: Sequence[float] = marks.get("levels", ())
     if saves < following or not math.isfinite(level):
@@ -32,7 +32,7 @@ def marked(marks: Marks, level: float) -> dict[str, Any]:
 
 
 def falls_without_bound(marks: Marks, first: float, start: float) -> bool:
-    """Whether a loss is far below 0 and falls as fast as ever.
+    """Return whether a loss is far below 0 and falls as fast as ever.
 
     ``first`` is the size of the first losses, ``start`` that of the very first ones. A likelihood
     falls like a logarithm: by as much from the 100th to the 200th save as from the 200th to the

@@ -31,16 +31,16 @@ _STEPS = 200  # of training, in which a rate may rise by any factor, too
 class LearningRateSchedule(Rule):
     """The learning rate has jumped up, or it has vanished while the training continues.
 
-    A jump: after ``warmup`` saves and 200 steps a rate is more than ``jump`` times its highest
-    value before, so warm-up, also by epochs, cycles and warm restarts do not fire. Vanished: every
+    A jump: after ``warmup`` saves and 200 steps, a rate is more than ``jump`` times its highest
+    value so far. Warm-up (also by epochs), cycles and warm restarts do not fire. Vanished: every
     rate of the run has been at most the fraction ``vanished`` of its highest value for ``patience``
-    saves in a row, and for a tenth of all saves, so neither the end of a cosine schedule nor frozen
-    layers with a rate of 0 fire. A rate that is negative or not finite fires at once.
+    consecutive saves and for a tenth of all saves. So the end of a cosine schedule, and frozen
+    layers with a rate of 0, do not fire. A rate that is negative or not finite fires at once.
 
     Parameters
     ----------
-    jump: a rate of more times the highest rate so far is a jump.
-    warmup: number of first saves, in which a rate may rise by any factor.
+    jump: a rate of more than this multiple of the highest rate so far is a jump.
+    warmup: number of first saves in which a rate may rise by any factor.
     vanished: fraction of the highest rate.
     patience: saves in a row.
     collection_names, tensor_regex: which tensors to watch instead of those with role
@@ -50,11 +50,11 @@ class LearningRateSchedule(Rule):
     """
 
     causes: ClassVar[str] = (
-        "The schedule is stepped per batch but counted in epochs (or the reverse), was made for "
-        "fewer steps than are trained, or was restarted when the training was resumed."
+        "The schedule is stepped per batch but counts epochs (or the reverse), covers fewer steps "
+        "than the training, or restarted when the training was resumed."
     )
     advice: ClassVar[str] = (
-        "Compare the schedule's number of steps with that of the training, save and restore the "
+        "Compare the schedule's number of steps with the training's. Save and restore the "
         "scheduler with the model checkpoint, and stop a training whose rate has vanished."
     )
 

@@ -39,8 +39,8 @@ _NOT_FINITE = 3  # saves in a row
 
 @dataclass(frozen=True)
 class _Rise:
-    """Whether a loss has risen, perhaps ``back`` to where it began; the least of its last saves,
-    and its limit."""
+    """The rise of a loss, perhaps ``back`` to its start; the least of its last saves, and its
+    limit."""
 
     found: bool
     back: bool
@@ -58,28 +58,29 @@ class LossDiverging(Rule):
 
     * All of them are above ``factor`` times the first ``window`` saves.
     * All of them are above ``factor`` times the first three saves, or every save since the first is
-      above ``factor`` times the first, and the rise is more than ``noise`` times half the range of
-      the last saves, so the noise of single samples does not fire.
-    * All of them are more than ``comeback`` times the best median so far, and back above 80 % of
-      the first saves.
+      above ``factor`` times the first. The rise must exceed ``noise`` times half the range of the
+      last saves, so the noise of single samples does not fire.
+    * All of them are more than ``comeback`` times the best median so far, and above 80 % of the
+      first saves again.
     * The last three saves are not finite.
-    * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by
-      60 % and more each of the last two times that the number of saves doubled. Below 1000 times
-      the first three saves 10 % in the last fifth of all saves are enough. So does a loss whose
-      sign is wrong; a likelihood falls slower and slower.
+    * It is far below 0 and falls ever faster: 30 times the first saves, growing by at least 60 %
+      each of the last two times that the number of saves doubled. Below 1000 times the first three
+      saves, 10 % in the last fifth of all saves is enough. A loss with the wrong sign does this; a
+      likelihood slows down.
 
-    Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
-    turns. A loss that has risen is healthy again when it is below where it began: a part of it may
-    have come in slowly, as a divergence that is weighted more and more.
+    Does not fire while another loss of the run has fallen: competing losses (a GAN's) fall in
+    turns. A loss resolves when it falls below its start again: a part of it may have been phased
+    in, such as a weighted divergence.
 
     Parameters
     ----------
-    window: saves that are judged together; the rule waits for so many.
-    factor: a loss of more times the first loss is too large.
-    comeback: a loss of more times the best is too large if it is back at its start.
-    noise: least rise from the first loss, in half ranges of the last saves.
+    window: number of saves that are judged together.
+    factor: a loss above this multiple of the first loss is too large.
+    comeback: a loss above this multiple of its best is too large if it is back at its start.
+    noise: least rise from the first loss, in multiples of half the range of the last saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss of 2.6 that is about 20 from the second save on.
     """
@@ -156,8 +157,8 @@ class LossDiverging(Rule):
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
         if is_loss and _falls_far(memory, now):
             detail = (
-                f"the median of {self.window} saves of {name} is {now:.3g}, and it falls as fast "
-                f"as ever; it started at {first:.3g}"
+                f"the median of {self.window} saves of {name} is {now:.3g} and still falls as "
+                f"fast as before; it started at {first:.3g}"
             )
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
             return measured(found, now, -FAR * size, "below")
@@ -184,5 +185,5 @@ def _falls_far(memory: Memory, now: float) -> bool:
 
 
 def _times(number: float, factor: float) -> float:
-    """Returns ``factor`` times a loss, or for a loss below 0, what is as much worse."""
+    """Return ``factor`` times a loss, or for a loss below 0, what is as much worse."""
     return number + (factor - 1) * abs(number)

@@ -54,16 +54,21 @@ class LossNotDecreasing(Rule):
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before. It keeps
     Amazon's documented defaults, which fire on every loss that has converged.
 
-    Profile ``recommended`` compares with the beginning: the larger of the first save and the median
-    of the first five. So a loss may level off. It fires the second time in a row, and not before
-    ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
-    its beginning, if one of several training losses was as much above it (losses that compete, as a
-    GAN's, fall in turns), if the noise is larger than that, or if it began below 0, as a likelihood
-    may, of which a share means nothing. Nor, unless it rose as much, where the hook compares losses
-    with those of other labels, and the skill has grown by 5 %, or is surely above 10 % for classes
-    and 50 % for numbers: a model that was trained before has little left to learn. The level of a
-    loss says nothing where models compete, in reinforcement, metric learning, ranking and
-    self-supervised training: such a loss is not judged unless it is named.
+    Profile ``recommended`` compares with the start: the larger of the first save and the median of
+    the first five. So a loss may level off. It needs two consecutive failures and ``2 * smooth``
+    saves. It does not fire in any of these cases:
+
+    * A loss of the run was once ``settled_percent`` % below its start.
+    * One of several training losses was as much above its start: competing losses (a GAN's) fall in
+      turns.
+    * The noise is larger than that percentage.
+    * The loss started below 0, as a likelihood may: a percentage of it means nothing.
+    * The hook compares losses with shuffled labels, and the skill has grown by 5 %, or is reliably
+      above 10 % (classes) or 50 % (numbers): a pretrained model has little left to learn. A rise
+      by ``settled_percent`` % still fires.
+
+    The level of a loss says nothing in adversarial, reinforcement, metric, ranking and
+    self-supervised learning. The rule judges such a loss only if you name it.
 
     Parameters
     ----------
@@ -72,9 +77,10 @@ class LossNotDecreasing(Rule):
     num_steps: number of steps between two comparisons.
     diff_percent, increase_threshold_percent: % of the earlier loss.
     mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each mode by itself.
-    smooth: the loss is the median of so many saves.
+    smooth: the loss is the median of this many saves.
     settled_percent: % of the loss at its beginning; none compares with a save ``num_steps`` before.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss of 2.30 that is 2.30 after 100 and after 200 steps.
     """
@@ -154,12 +160,13 @@ class LossNotDecreasing(Rule):
         return state, verdict
 
     def _is_slight(self, verdict: Verdict) -> bool:
-        """Whether the loss fell too little, or rose by no more than noise does near an optimum."""
+        """Return whether the loss fell too little, or rose by no more than noise does near an
+        optimum."""
         fell = verdict.evidence.get("decrease_percent")
         return isinstance(fell, float) and fell > -(self.settled_percent or 0.0)
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
-        """Returns the memory of one loss, and its verdict."""
+        """Return the memory of one loss, and its verdict."""
         past: Memory = state.get(point.key, {})
         cost = rounded(point.cost)
         if cost is None:
@@ -209,7 +216,7 @@ class LossNotDecreasing(Rule):
         return self._compared(point, before, after, "since its start")
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
-        """Says whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
+        """Return whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
         fell = percent_decrease(initial_cost(memory), recent_median(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,

@@ -47,15 +47,16 @@ class LossOscillating(Rule):
       judges a loss that jumps up at once.
     * The loss crossed its median at least five times.
     * The median is not below half the first loss.
-    * No other loss of the run has fallen: losses that compete (a GAN's) fall in turns.
+    * No other loss of the run has fallen: competing losses (a GAN's) fall in turns.
 
     Parameters
     ----------
-    window: saves that are judged together.
+    window: number of saves that are judged together.
     amplitude: least swing, in units of the first loss.
-    calm: least swing, in ranges of the first saves.
+    calm: least swing, as a multiple of the range of the first saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss that started at 2.3 and jumps between 1 and 9.
     """
@@ -113,6 +114,6 @@ class LossOscillating(Rule):
 
 
 def _crossings(numbers: list[float], middle: float) -> int:
-    """Counts how often the series goes from one side of ``middle`` to the other."""
+    """Count how often the series goes from one side of ``middle`` to the other."""
     above = [number > middle for number in numbers]
     return sum(one is not other for one, other in pairwise(above))

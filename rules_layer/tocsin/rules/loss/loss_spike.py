@@ -27,33 +27,38 @@ from tocsin.rules.loss._losses import judge_losses, loss_reads
 class LossSpike(Rule):
     """The loss has jumped far above all earlier values.
 
-    Compares each save of a training loss with the level: the median of the ``window`` saves before
-    it. Fires when the jump from the level is larger than each of these: ``ratio - 1`` times the
-    level, ``z`` times the median absolute deviation of those saves, and ``record`` times the
-    distance from the level to the highest loss so far. The last condition separates a bad batch
-    from the noise of small batches and from restarts of the learning rate. Set ``record`` to 0 for
-    losses whose spikes stay below their start. ExplodingTensor reports a loss that is not finite.
+    Compares each save of a training loss with its level: the median of the ``window`` saves before
+    it. Fires when the jump from the level exceeds each of these:
+
+    * ``ratio - 1`` times the level,
+    * ``z`` times the median absolute deviation of those saves,
+    * ``record`` times the distance from the level to the highest loss so far.
+
+    The last condition separates a bad batch from the noise of small batches and from restarts of
+    the learning rate. Set ``record`` to 0 for losses whose spikes stay below their start.
+    ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
-    window: the level is the median of so many saves.
-    ratio: a loss of more times the level is too large.
+    window: the level is the median of this many saves.
+    ratio: a loss above this multiple of the level is too large.
     z: least jump, in median absolute deviations.
-    record: least jump, in distances from the level to the highest loss so far.
+    record: least jump, as a multiple of the distance from the level to the highest loss so far.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss that started at 2.3, has fallen to 0.3, and is 40 at one save.
     """
 
     severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "A batch with corrupt or mislabelled samples, a learning rate or loss scale that is "
-        "barely stable, or a model checkpoint that was restored in part."
+        "A batch with corrupt or mislabelled samples, a learning rate or loss scale at the edge of"
+        " stability, or a model checkpoint that was restored only in part."
     )
     advice: ClassVar[str] = (
-        "Look at the batch of this step, clip gradients, and compare the losses after it with "
-        "those before: if they stay high, go back to an earlier model checkpoint."
+        "Look at the batch of this step and clip gradients. If the losses stay high afterwards, go"
+        " back to an earlier model checkpoint."
     )
     advice_for_trees: ClassVar[str] = SMALLER_ETA
 

@@ -41,7 +41,8 @@ class LossTooGoodTooSoon(Rule):
     percent: % of the first loss, which must be above 0.
     perfect: value of a metric.
     collection_names, tensor_regex: which tensors to watch instead of losses and metrics.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss of 6.9 for a thousand classes that is 0.01 after 60 steps.
     """

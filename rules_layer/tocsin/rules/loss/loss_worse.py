@@ -36,35 +36,38 @@ _NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
 _LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
 
 _Compared = tuple[bool, float, float]
-"""Whether the end of a loss is worse, that end, and the limit."""
+"""A comparison of the end of a loss with its best: worse or not, the end, the limit."""
 
 
 @register
 @dataclass(frozen=True)
 class LossWorse(Rule):
-    """The loss has become worse and stays so.
+    """The loss has become worse and stays worse.
 
-    Keeps the course of each training loss over the whole run in at most 64 blocks. Fires when in
-    three blocks in a row the last 6 % of them are above the best part so far by more than
-    ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by
-    at least ``lost`` of what had been learned, or 90 % of it if the loss had been below zero, where
-    its depth means little. A loss that never fell must be above its start and above 90 % of all
-    that came before, or at no save as low as at its very first one. A rise of less than 1 % of the
-    level is next to nothing, unless the loss had fallen by 20 times the noise: then its level is
-    mostly a constant. Also fires when five saves in a row are above the best by more than ten times
-    all that the loss has ever changed, and when three are not finite. Needs no unit: the scale of a
-    loss does not matter.
+    Summarises each training loss over the whole run in at most 64 blocks. Fires when, in three
+    consecutive blocks, the last 6 % of them are above the best part so far by all of these:
 
-    Does not judge a loss that goes around zero, nor one beside which another has fallen: losses
-    that compete rise in turns. In adversarial, reinforcement, metric learning, ranking and
-    self-supervised training a loss has no level to keep, and is judged only if it is named.
+    * ``noises`` times the noise,
+    * 1.5 times the largest rise before the best,
+    * the share ``lost`` of what had been learned (90 % if the loss was below 0).
+
+    A loss that never fell must be above its start and above 90 % of all earlier saves, or never as
+    low as its very first value. Ignores rises below 1 % of the level, unless the loss had fallen by
+    20 times the noise. Also fires when five consecutive saves are above the best by more than ten
+    times the whole range of the loss, and when three are not finite. The scale of a loss does not
+    matter.
+
+    Ignores a loss that crosses zero, and one beside which another has fallen: competing losses rise
+    in turns. In adversarial, reinforcement, metric, ranking and self-supervised learning a loss has
+    no level to keep; the rule judges it only if you name it.
 
     Parameters
     ----------
-    noises: standard deviations of the noise that a rise must exceed.
-    lost: share of what was learned, from the start to the best.
+    noises: least rise, in standard deviations of the noise.
+    lost: least rise, as a share of what was learned from the start to the best.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss that falls from 2.3 to 0.4, and is 1.8 from half of the run on.
     """
@@ -72,10 +75,10 @@ class LossWorse(Rule):
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
         "The learning rate is or became too high, gradients explode or were not cleared, weights "
-        "were initialised again, or later data is of another kind."
+        "were initialised again, or later data is of a different kind."
     )
     advice: ClassVar[str] = (
-        "Go back to the last checkpoint before the rise, lower the learning rate by a factor of 3 "
+        "Go back to the last checkpoint before the rise. Lower the learning rate by a factor of 3 "
         "to 10 or clip gradients, and look at the batches of the steps at which it began."
     )
     advice_for_trees: ClassVar[str] = SMALLER_ETA
@@ -93,7 +96,7 @@ class LossWorse(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        """Adds a cost to the sketch, and counts the blocks in a row that end worse."""
+        """Add a cost to the sketch, and count the blocks in a row that end worse."""
         number = rounded(cost)
         if number is None:
             return {**memory, "not_finite": memory.get("not_finite", 0) + 1}
@@ -124,7 +127,7 @@ class LossWorse(Rule):
         return after
 
     def _end(self, blocks: list[float]) -> _Compared:
-        """Compares the last blocks with the best part so far."""
+        """Compare the last blocks with the best part so far."""
         together = math.ceil(_TOGETHER * len(blocks))
         courses = medians(blocks, together)
         at = courses.index(min(courses[:-1]))
@@ -184,7 +187,7 @@ class LossWorse(Rule):
 
 
 def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
-    """Adds the loss and its limit: of this save if it is far above, else of the last blocks."""
+    """Add the loss and its limit: of this save if it is far above, else of the last blocks."""
     now, limit = memory.get("end", (None, None))
     if memory["far"] >= _FAST_SAVES:
         least, most = memory["least"], memory["most"]
@@ -195,7 +198,8 @@ def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
 
 
 def _competes(series: State, key: str) -> bool:
-    """Whether the loss has a rival: a name of adversarial parts, or another that has fallen."""
+    """Return whether the loss has a rival: a name of adversarial parts, or another that has
+    fallen."""
     others = (memory for other, memory in series.items() if other != key)
     return any(map(_has_fallen, others))
 

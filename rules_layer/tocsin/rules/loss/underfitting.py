@@ -47,34 +47,35 @@ _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fall
 class Underfitting(Rule):
     """Neither training nor validation loss has fallen: the model learns almost nothing.
 
-    Judges at training steps, after a training loss has been saved for ``patience`` steps and
-    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
-    ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves. Its
-    beginning is the larger of its first save and the median of the first five. So a loss that fell
-    and levelled off never fires. One that began below 0, where a share means nothing, has fallen
-    where it is below its beginning by more than its noise. Does not fire if the noise (the median
-    absolute deviation) is more than twice that percentage. Does not fire either if one of several
-    training losses has risen by it, since such losses may compete (a GAN's). When a loss falls
-    after all, it is resolved.
+    Judges training steps, once a training loss has been saved for ``patience`` steps and ``2 *
+    smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
+    ``min_decrease_percent`` % below its start. A loss is the median of ``smooth`` saves. Its start
+    is the larger of its first save and the median of the first five. So a loss that fell and
+    levelled off never fires. A loss that started below 0 has fallen once it is below its start by
+    more than its noise.
 
-    Also fires, whatever the noise, where every loss has stayed where it began: after three fifths
-    of ``patience`` and five evaluations if these are not 3 % better than the first one in their
-    mean, and none by 10 %, and the mean of the last half of the training loss is not below that of
-    its first five saves by two standard errors, nor a quarter below it with two more. With fewer
-    evaluations after ``patience`` and 40 saves, not a tenth below it. That is so until a loss has
-    clearly fallen.
+    Does not fire if the noise (the median absolute deviation) is more than twice that percentage,
+    or if one of several training losses has risen by it, since competing losses (a GAN's) do.
+    Resolves when a loss falls.
 
-    Judges nothing where the hook compares losses with those of other labels, and the skill has
-    grown by 5 % since the first comparisons, or is surely above 10 % for classes: then something is
-    learned and the loss is mostly noise, or the model was trained before.
+    Also fires, whatever the noise, when every loss has stayed where it started. With five
+    evaluations, it needs three fifths of ``patience``: their mean must not be 3 % better than the
+    first one, none 10 % better, and the last half of the training loss not clearly below its first
+    five saves. With fewer evaluations, it needs ``patience`` and 40 saves, and a training loss that
+    is not a tenth lower.
+
+    Ignores runs in which the hook compares losses with shuffled labels and the skill has grown by 5
+    %, or is reliably above 10 % for classes. Then the model learns and the loss is mostly noise, or
+    the model was pretrained.
 
     Parameters
     ----------
-    patience: steps of training before judging.
+    patience: training steps before judging.
     min_decrease_percent: % of the first loss.
-    smooth: the loss is the median of so many saves.
+    smooth: the loss is the median of this many saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+    direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
+        rises).
 
     Example: a loss starts at 2.30 and is 2.25 after 500 steps, and the validation loss is 2.28.
     """
@@ -128,8 +129,8 @@ class Underfitting(Rule):
 
     def _stayed(self, loss: Stayed, now: int) -> Verdict:
         detail = (
-            f"{loss.tensor.name} began at {loss.start:.3g} and is {loss.now:.3g}, no less than its "
-            f"noise explains; {_evaluations(loss.evaluations)}"
+            f"{loss.tensor.name} started at {loss.start:.3g} and is {loss.now:.3g}: no change "
+            f"beyond noise; {_evaluations(loss.evaluations)}"
         )
         evidence = {"first": loss.start, "now": loss.now, "steps": now}
         found = violation(Reason.NOT_DECREASING, detail, loss.tensor, **evidence)
@@ -162,14 +163,17 @@ class Underfitting(Rule):
         if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
             return measured(HEALTHY, fell, self.min_decrease_percent, "below")
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
-        detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
+        detail = (
+            f"{name} never fell by {percent}: it started at {begun:.3g}, its best is {best:.3g}"
+        )
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
         found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
         return measured(found, fell, self.min_decrease_percent, "below", "decrease_percent")
 
 
 def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
-    """Whether a loss below 0, of which a share means nothing, fell by more than its noise."""
+    """Return whether a loss below 0, of which a share means nothing, fell by more than its
+    noise."""
     noise = max(median_deviation(memory["first"]), median_deviation(memory["last"]))
     return begun < 0 and now < begun - _BY_NOISE * noise
 
@@ -178,5 +182,5 @@ def _evaluations(count: int) -> str:
     return (
         f"{count} evaluations were on average no better than the first one"
         if count
-        else "no loss of an evaluation is known"
+        else "no evaluation loss was captured"
     )

@@ -17,13 +17,13 @@ _MOST_BINS = 100  # of a minute; then the fastest are put together
 _LEAST, _MOST_SECONDS = 1e-6, 1e6
 
 Counts = Mapping[str, int]
-"""How many steps there are, by the bin of their duration."""
+"""The number of steps, by the bin of their duration."""
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """How many of how many steps are outliers; in seconds the median, the worst, the time of all
-    steps, and that of the outliers beyond the median.
+    """The number of outliers and of steps; in seconds the median, the worst, the time of all steps,
+    and that of the outliers beyond the median.
     """
 
     slow: int
@@ -35,7 +35,7 @@ class Outliers:
 
 
 def is_measured(tensor: Tensor) -> bool:
-    """Whether the durations of a minute's steps are known, or there was none."""
+    """Return whether the durations of a minute's steps are known, or there was none."""
     return not tensor.summary.size or samples(tensor) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the rules about a machine have in common: its minutes, as the hook writes them."""
+"""Shared parts of the rules about machines: minutes, as the hook writes them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ STEPS = Read(roles=(Role.DURATION,), kinds=("step",), fields=("size", "mean"))
 
 OTHER_STEPS = Read(roles=(Role.DURATION,), kinds=("other_step",), fields=("size",))
 MINUTE = Read(roles=(Role.SYSTEM,), kinds=("minute",), fields=("max",))
-"""How many seconds were measured."""
+"""Return the number of measured seconds."""
 
 
 def system(*kinds: str, fields: Sequence[str] = ("mean",), values: bool = False) -> Read:
-    """Returns a read of metrics of these kinds."""
+    """Return a read of metrics of these kinds."""
     return Read(roles=(Role.SYSTEM,), kinds=kinds, fields=tuple(fields), values=values)
 
 
 def durations(*kinds: str, values: bool = False) -> Read:
-    """Returns a read of durations of these kinds."""
+    """Return a read of durations of these kinds."""
     return Read(roles=(Role.DURATION,), kinds=kinds, fields=("size", "mean"), values=values)
 
 
 def median_of(tensor: Tensor) -> float | None:
-    """Returns the median of a minute's durations; None if there was none."""
+    """Return the median of a minute's durations; None if there was none."""
     if not tensor.summary.size:
         return None
     return (tensor.summary.quantiles or {}).get("0.5", tensor.summary.mean)
 
 
 def by_worker(tensors: Iterable[Tensor]) -> dict[str, list[Tensor]]:
-    """Returns the tensors of each worker."""
+    """Return the tensors of each worker."""
     found: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         if tensor.worker in found or len(found) < MOST_WORKERS:
@@ -48,23 +48,23 @@ def by_worker(tensors: Iterable[Tensor]) -> dict[str, list[Tensor]]:
 
 
 def known(tensors: Iterable[Tensor], field: str) -> list[Tensor]:
-    """Returns the tensors whose summary has a field."""
+    """Return the tensors whose summary has a field."""
     return [tensor for tensor in tensors if getattr(tensor.summary, field) is not None]
 
 
 def timed(step: Step) -> list[Tensor]:
-    """Returns the training steps of the machines that time them."""
+    """Return the training steps of the machines that time them."""
     return known(step.tensors["steps"], "size")
 
 
 def trained(step: Step) -> bool:
-    """Says whether a training step ended in this minute, or steps are not timed at all."""
+    """Return whether a training step ended in this minute, or steps are not timed at all."""
     steps = timed(step)
     return not steps or any(tensor.summary.size for tensor in steps)
 
 
 def samples(tensor: Tensor) -> NDArray[np.float64] | None:
-    """Returns the finite samples of a tensor; None if it has none."""
+    """Return the finite samples of a tensor; None if it has none."""
     if tensor.value is None or tensor.value.dtype.kind not in "biuf":
         return None
     numbers = tensor.value.reshape(-1).astype(np.float64)
@@ -73,24 +73,24 @@ def samples(tensor: Tensor) -> NDArray[np.float64] | None:
 
 
 def total(tensors: Iterable[Tensor]) -> float:
-    """Returns the sum of all durations in seconds."""
+    """Return the sum of all durations in seconds."""
     return sum((t.summary.size or 0) * (t.summary.mean or 0.0) for t in tensors)
 
 
 def mean(tensors: Iterable[Tensor]) -> float | None:
-    """Returns the mean of the means that are known."""
+    """Return the mean of the means that are known."""
     known = [tensor.summary.mean for tensor in tensors if tensor.summary.mean is not None]
     return sum(known) / len(known) if known else None
 
 
 def highest(tensors: Iterable[Tensor], field: str = "mean") -> float | None:
-    """Returns the largest of the values of a field that are known."""
+    """Return the largest of the values of a field that are known."""
     known = [value for t in tensors if (value := getattr(t.summary, field)) is not None]
     return max(known) if known else None
 
 
 def seconds_by_worker(step: Step) -> Mapping[str, float]:
-    """Returns how many seconds each worker measured; none that measured nothing."""
+    """Return how many seconds each worker measured; none that measured nothing."""
     return {
         tensor.worker: seconds
         for tensor in step.tensors["minute"]
@@ -99,12 +99,12 @@ def seconds_by_worker(step: Step) -> Mapping[str, float]:
 
 
 def device(tensor: Tensor) -> str:
-    """Returns the device of a metric: ``gpu0``."""
+    """Return the device of a metric: ``gpu0``."""
     return tensor.name.partition("/")[0]
 
 
 def where(tensor: Tensor) -> str:
-    """Names a device for people."""
+    """Name a device for people."""
     return f"{device(tensor)} of {tensor.worker}"
 
 

@@ -19,7 +19,7 @@ FEW = 0.05  # of the samples
 _PARTS = 5  # that a window is kept in: it is at most a part longer
 
 Kept = Sequence[int]
-"""How many samples there were in all; then for each part of the window its size and its counts."""
+"""The number of samples so far; then for each part of the window its size and its counts."""
 
 
 def percents(tensor: Tensor) -> NDArray[np.float64] | None:
@@ -31,7 +31,7 @@ def percents(tensor: Tensor) -> NDArray[np.float64] | None:
 
 
 def appended(kept: Kept, size: int, counts: Sequence[int], window: int) -> list[int]:
-    """Adds the samples of a minute, and drops the parts that are older than the window."""
+    """Add the samples of a minute, and drop the parts that are older than the window."""
     width = 1 + len(counts)
     points, flat = (kept[0], kept[1:]) if kept else (0, [])
     parts = [[*flat[at : at + width]] for at in range(0, len(flat), width)]

@@ -44,28 +44,26 @@ class InputBottleneck(Rule):
     """The training waits for its data while the GPU is idle.
 
     Fires when in each of five minutes the training waited for data for more than ``share`` of the
-    time, and the mean utilization of the GPUs was below ``gpu`` %: if they are busy, prefetching
-    hides the wait. Without a GPU the share alone decides. The wait is that of
-    ``for batch in hook.data(loader)``; where the loop does not use it, the time between two steps
-    counts, if there is a GPU to confirm it. A minute in which no step ended is not judged.
+    time, and the mean GPU utilization was below ``gpu`` %: busy GPUs mean that prefetching hides
+    the wait. Without a GPU the share alone decides. The wait is that of ``for batch in
+    hook.data(loader)``. If the loop does not use it, the time between two steps counts, provided
+    that a GPU confirms it. Ignores minutes in which no step ended.
 
-    The verdict names the cause as far as the machine shows it: a core that is busy all the
-    time, with the training or with others, a disk that is waited for, or else a loader that is
-    slow to answer or has too few workers.
+    The finding names the likely cause: a core that is always busy, with the training or with other
+    programs; a slow disk; or else a loader that is slow to answer or has too few workers.
 
     Parameters
     ----------
     share: of the time, from 0 to 1.
     gpu: the mean utilization in %.
 
-    Example: of each minute the training waits 15 seconds for batches, and the GPU is used 55 %.
+    Example: in each minute the training waits 15 seconds for batches, and the GPU is 55 % utilized.
     """
 
     about: ClassVar[str] = MACHINE
     options: ClassVar[dict[str, Any]] = {"for_steps": 5}
     causes: ClassVar[str] = (
-        "Too few loader workers, preprocessing on one core, many small files, or a storage that "
-        "is far away."
+        "Too few loader workers, preprocessing on one core, many small files, or remote storage."
     )
     advice: ClassVar[str] = (
         "Raise num_workers and prefetch_factor, set pin_memory, move preprocessing out of the "
@@ -130,7 +128,7 @@ class InputBottleneck(Rule):
         if children is not None:
             evidence["child_processes"] = int(children)
         cause = _cause(busiest, highest(own["own"]), disk, children)
-        idle = "" if used is None else f", and its GPUs are used {used:.0f} %"
+        idle = "" if used is None else f", and its GPUs are {used:.0f} % utilized"
         detail = f"{worker} waits for data {100 * share:.0f} % of the time{idle}: {cause}"
         return violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
 

@@ -47,20 +47,20 @@ class LowGPUUtilization(Rule):
     """All GPUs of the training are idle most of the time.
 
     Fires when over ``minutes`` minutes more than 95 % of the samples are below ``threshold`` %: in
-    each minute those of the busiest GPU. So a pause for an evaluation or a checkpoint does not
+    each minute, those of the busiest GPU. So a pause for an evaluation or a checkpoint does not
     fire, nor one idle GPU beside busy ones. Only minutes in which a training step ended count, and
     the first five do not.
 
-    The utilization is the share of time in which any kernel ran. A GPU can be used 100 % by small
-    kernels and still do little: from Hopper on the evidence has the share of its multiprocessors
-    that were active.
+    Utilization is the share of time in which any kernel ran. A GPU can be 100 % utilized by small
+    kernels and still do little: from Hopper on, the evidence has the share of multiprocessors that
+    were active.
 
-    With a ``window``, as in profile ``sagemaker``, it is Amazon's rule: over the last ``window``
+    With a ``window``, as in profile ``sagemaker``, it is Amazon's rule. Over the last ``window``
     samples of each GPU, after more than ``patience``, it fires if the 95th percentile is below
     ``threshold_p95``, or if it is above and the 5th percentile is below ``threshold_p5``. Amazon's
-    rule fired in every training: at the end of each epoch, and for each GPU that was not used. Here
-    minutes without a training step do not count, and neither does a GPU that was never used beside
-    one that was.
+    rule fired in every training: at the end of each epoch, and for each unused GPU. Here minutes
+    without a training step do not count, and neither does a GPU that was never used beside one that
+    was.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class LowGPUUtilization(Rule):
     window: samples; 0 looks at minutes.
     patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
 
-    Example: for ten minutes both GPUs are used 30 %, with a few samples above 50 %.
+    Example: for ten minutes both GPUs are 30 % utilized, with a few samples above 50 %.
     """
 
     about: ClassVar[str] = MACHINE
@@ -83,8 +83,8 @@ class LowGPUUtilization(Rule):
         "then says so), or a machine that is larger than the model needs."
     )
     advice: ClassVar[str] = (
-        "Enlarge the batch, use mixed precision and torch.compile, log and synchronize less "
-        "often, or take a smaller instance."
+        "Use larger batches, mixed precision and torch.compile, log and synchronize less often, or"
+        " use a smaller instance."
     )
 
     threshold: Annotated[float, Meta(gt=0, le=100)] = 50.0

@@ -26,14 +26,14 @@ from tocsin.rules.machine._machine import STEPS, none_of, timed, trained
 class MaxInitializationTime(Rule):
     """The training has not finished a first step for a long time.
 
-    Fires when more than ``threshold`` minutes have passed since the first minute of the run without
-    a single training step that ended. Once one has, the rule never fires.
+    Fires when no training step has ended within ``threshold`` minutes of the first minute of the
+    run. Once a step has ended, the rule never fires.
 
     Parameters
     ----------
     threshold: minutes.
 
-    Example: 21 minutes after the start data is still being downloaded.
+    Example: 21 minutes after the start, data is still being downloaded.
     """
 
     about: ClassVar[str] = MACHINE

@@ -32,16 +32,16 @@ _PIECES = 10  # of the window: the state keeps the minimum of each
 class MemoryLeak(Rule):
     """Memory in use grows steadily and will be full soon.
 
-    Looks at the least memory in use in each tenth of the last ``window`` minutes, of the host (or
-    its container's limit) and of each GPU. Minima, because memory that goes up and down comes back
-    to them. Fires when their trend (Theil and Sen's median slope between any two) reaches 100 %
-    within ``forecast`` minutes, and they have gained more than ``gained`` points.
+    Takes the minimum of the memory in use in each tenth of the last ``window`` minutes, for the
+    host (or its container's limit) and for each GPU. Memory that goes up and down returns to its
+    minima. Fires when their trend (the Theil–Sen slope) reaches 100 % within ``forecast`` minutes,
+    and they have gained more than ``gained`` percentage points.
 
     Parameters
     ----------
     window: minutes.
     forecast: minutes until the memory is full.
-    gained: points of % between the first and the last minute of the window.
+    gained: percentage points between the first and the last minute of the window.
 
     Example: the memory in use grows from 40 to 64 % in half an hour.
     """
@@ -92,7 +92,7 @@ class MemoryLeak(Rule):
         return state, measured(found, minutes, self.forecast, "below", "minutes_left")
 
     def _grows(self, minima: Sequence[float]) -> tuple[float, float]:
-        """Returns the minutes until it is full, and the slope in points per minute."""
+        """Return the minutes until it is full, and the slope in points per minute."""
         if minima[-1] - minima[0] <= self.gained:
             return math.inf, 0.0
         slope = (

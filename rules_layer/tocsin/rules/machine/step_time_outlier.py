@@ -136,7 +136,7 @@ class _Found:
     taken: float
 
     def exceeds(self, share: float, without: float = 0.0) -> bool:
-        """Whether the outliers' time beyond the median is more than that share of all."""
+        """Return whether the outliers' time beyond the median is more than that share of all."""
         return self.all.beyond - without > share * self.all.seconds
 
     @property

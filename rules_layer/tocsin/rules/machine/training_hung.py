@@ -41,18 +41,17 @@ class TrainingHung(Rule):
     """The machine runs, but the training makes no more steps.
 
     Fires when no step ended for ``minutes`` minutes and for ``ratio`` times the median step, while
-    minutes of the machine arrive. Steps of an evaluation count. Before the first step the rule
-    waits: see MaxInitializationTime. It fires, too, when no minute arrives for ``silence`` seconds
-    and the run has not ended: the process was killed, or holds the interpreter without letting
-    other threads run.
+    minutes of the machine arrive. Evaluation steps count. Before the first step the rule waits: see
+    MaxInitializationTime. It also fires when no minute arrives for ``silence`` seconds and the run
+    has not ended: the process was killed, or it holds the interpreter and blocks other threads.
 
-    The verdict says what the machine does meanwhile: a GPU that looks busy at little power waits
-    for other machines in a collective operation.
+    The finding says what the machine does meanwhile: a GPU that looks busy at low power waits for
+    other machines in a collective operation.
 
     Parameters
     ----------
-    minutes: without a step.
-    ratio: in median durations of a step.
+    minutes: minutes without a step.
+    ratio: least time without a step, in median step durations.
     silence: seconds without a minute of any machine.
 
     Example: steps take 2 s, and none has ended for three minutes.
@@ -61,12 +60,12 @@ class TrainingHung(Rule):
     about: ClassVar[str] = MACHINE
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
-        "A worker that has crashed while others wait for it in a barrier or an all-reduce, a lock, "
-        "a loader worker that died, or a storage that does not answer."
+        "A worker has crashed while others wait for it in a barrier or an all-reduce; a lock; a "
+        "loader worker that died; or storage that does not answer."
     )
     advice: ClassVar[str] = (
-        "Take a stack trace of every process (py-spy dump --pid PID, or faulthandler), look for "
-        "the one that waits elsewhere than the others, and restart from the last checkpoint."
+        "Take a stack trace of every process (py-spy dump --pid PID, or faulthandler). Look for "
+        "the one that waits elsewhere than the others, and restart from the last model checkpoint."
     )
 
     minutes: Annotated[int, Meta(ge=1)] = 3
@@ -130,14 +129,14 @@ class TrainingHung(Rule):
         if cpu is not None:
             evidence["cpu"] = cpu
         meanwhile = _meanwhile(evidence, state)
-        detail = f"no step for {seconds:.0f} s, where one takes {usual:.3g} s; {meanwhile}"
+        detail = f"no step for {seconds:.0f} s; a step usually takes {usual:.3g} s; {meanwhile}"
         return violation(Reason.LATE, detail, step.tensors["steps"][0], **evidence)
 
     def _silent(self, state: State, now: float) -> Verdict:
         at = state.get("at")
         if at is None or now - at <= self.silence or not state.get("medians"):
             return UNDECIDED
-        detail = f"nothing was heard of the machine for {now - at:.0f} s, and the run has not ended"
+        detail = f"no data from the machine for {now - at:.0f} s, and the run has not ended"
         found = Verdict(
             Outcome.VIOLATION, Reason.LATE, detail, evidence={"seconds_silent": now - at}
         )
@@ -145,12 +144,12 @@ class TrainingHung(Rule):
 
 
 def _meanwhile(evidence: Mapping[str, float | int | str], state: State) -> str:
-    """What the machine does while no step ends."""
+    """Describe what the machine does while no step ends."""
     gpu, power, before = evidence.get("gpu_utilization"), evidence.get("gpu_power"), state["power"]
     if gpu is not None and float(gpu) > 90 and power is not None and before:
         if float(power) < 0.6 * before:
-            return "its GPUs look busy at little power: they wait in a collective operation"
+            return "its GPUs look busy at low power: they wait in a collective operation"
         return "its GPUs compute"
     cpu = float(evidence.get("cpu", 0.0))
     idle = "its GPUs are idle, " if gpu is not None else ""
-    return f"{idle}its processors are used {cpu:.0f} %"
+    return f"{idle}its processors are {cpu:.0f} % utilized"

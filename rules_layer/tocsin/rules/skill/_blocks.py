@@ -13,8 +13,8 @@ Blocks = Mapping[str, Any]
 
 
 def with_part(blocks: Blocks, numbers: Sequence[float], most: int) -> dict[str, Any]:
-    """Adds the numbers of a save, or of a part of it. When there are as many blocks as there may
-    be ``most``, pairs of them become one."""
+    """Add the numbers of a save, or of a part of it. When there are as many blocks as there may be
+    ``most``, pairs of them become one."""
     parts, span = blocks.get("parts", 0), blocks.get("span", 1)
     sums = [*blocks.get("sums", ())]
     if parts % span == 0:
@@ -29,7 +29,7 @@ def with_part(blocks: Blocks, numbers: Sequence[float], most: int) -> dict[str, 
 
 
 def newest(blocks: Blocks, share: float) -> list[Sequence[float]]:
-    """Returns the newest blocks, which hold this share of all parts."""
+    """Return the newest blocks, which hold this share of all parts."""
     span, sums = blocks.get("span", 1), blocks.get("sums")
     if not sums:  # as in what an earlier version kept
         return []

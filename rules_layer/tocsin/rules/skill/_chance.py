@@ -6,7 +6,7 @@ import math
 
 
 def poisson_bound(count: int, sigmas: float) -> float:
-    """Returns the upper confidence bound of a count's mean, the lower if ``sigmas`` is negative.
+    """Return the upper confidence bound of a count's mean, the lower if ``sigmas`` is negative.
 
     It is the score interval of a Poisson distribution, at ``sigmas`` standard deviations.
     """
@@ -15,7 +15,7 @@ def poisson_bound(count: int, sigmas: float) -> float:
 
 
 def wilson_bound(hits: int, samples: int, sigmas: float) -> float:
-    """Returns the lower bound of Wilson's confidence interval for a share of ``hits``."""
+    """Return the lower bound of Wilson's confidence interval for a share of ``hits``."""
     share, square = hits / samples, sigmas**2 / samples
     margin = sigmas * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
     return (share + square / 2 - margin) / (1 + square)

@@ -28,7 +28,7 @@ _IGNORED = -100  # PyTorch's losses ignore this label: padding, parts of words
 def worker_batches(
     labels: Iterable[Tensor], predictions: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, NDArray[Any], NDArray[Any] | None]]:
-    """Yields the first labels of each worker, their values, and their predictions.
+    """Yield the first labels of each worker, their values, and their predictions.
 
     These are of the same loss: what a hook saves as ``X_input_1`` was compared with ``X_input_0``.
     Labels of another name belong to the first predictions of as many samples. Leaves out losses
@@ -54,7 +54,7 @@ def worker_batches(
 
 
 def classes_of_labels(value: NDArray[Any]) -> Classes | None:
-    """Returns the classes of labels: integers, one for each sample, or one-hot rows.
+    """Return the classes of labels: integers, one for each sample, or one-hot rows.
 
     Returns None for anything else: a regression, a mask of an image, tokens of a text.
     """
@@ -70,7 +70,7 @@ def classes_of_labels(value: NDArray[Any]) -> Classes | None:
 
 
 def classes_of_predictions(value: NDArray[Any], *, binary: bool) -> Classes | None:
-    """Returns the classes of predictions: the index of the largest number of each row, or integers.
+    """Return the classes of predictions: the index of the largest number of each row, or integers.
 
     In a ``binary`` problem one number for each sample is enough: a probability of at least 0.5, or
     a score above 0, is class 1. Returns None for anything else, such as real numbers for more
@@ -90,7 +90,7 @@ def classes_of_predictions(value: NDArray[Any], *, binary: bool) -> Classes | No
 
 
 def are_judged(classes: Classes) -> NDArray[np.bool_]:
-    """Marks the labels that are classes.
+    """Mark the labels that are classes.
 
     Losses ignore one that is below zero, by whatever number a script names: −1 is a class only
     beside fewer than two that are not below zero, as of −1 and 1.
@@ -103,7 +103,7 @@ def are_judged(classes: Classes) -> NDArray[np.bool_]:
 def count_labels(
     counts: dict[str, list[int]], labels: NDArray[Any], predictions: NDArray[Any] | None
 ) -> bool:
-    """Adds samples to ``counts``. Returns whether the labels are classes.
+    """Add samples to ``counts``. Returns whether the labels are classes.
 
     ``counts`` has three numbers for each class: its labels, its labels with a predicted class, and
     its labels with a wrong prediction.
@@ -127,7 +127,7 @@ def count_labels(
 
 
 def _belong_together(label: str, prediction: str) -> bool:
-    """Whether names allow that predictions were compared with labels, in the same call."""
+    """Return whether names allow that predictions were compared with labels, in the same call."""
     loss, call = _LABELS.fullmatch(label), _PREDICTIONS.fullmatch(prediction)
     if loss is None and call is None:
         return True

@@ -53,7 +53,7 @@ _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
 
 Memory = Mapping[str, Any]
-"""What is kept of a site.
+"""The memory of a site.
 
 ``n``: the number of comparisons with a known constant.
 ``sums``: of each block the sums of losses, of re-paired losses and of those of the constant, each
@@ -86,7 +86,7 @@ def judge_constant_guess(
     spent = state.get("spent", 0) if evaluates else step.mode_step
     sites_here = list(sites(step, tensors))
     if not sites_here:
-        return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
+        return state, not_applicable(Reason.NO_TENSOR, "no loss that the hook compares")
     memories: dict[str, Memory] = dict(state.get("sites", {}))
     for site in sites_here:
         key = f"{'EVAL' if evaluates else 'TRAIN'}/{site.key}"
@@ -104,7 +104,7 @@ def judge_constant_guess(
 
 
 def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
-    """Looks at the last evaluations, each by its mean."""
+    """Look at the last evaluations, each by its mean."""
     if site.constant is None:
         return memory
     ratio = max(math.exp(-_MOST), min(1 - site.constant, math.exp(_MOST)))  # of both losses
@@ -165,7 +165,7 @@ def _looked(memory: Memory, now: int) -> Memory:
 
 
 def _below(block: Sequence[float]) -> float:
-    """Returns by how much a block's loss is below the constant's: the logarithm of their ratio."""
+    """Return by how much a block's loss is below the constant's: the logarithm of their ratio."""
     loss, _, constant = block
     if not (loss > 0 and constant > 0):
         return _MOST if constant > 0 else 0.0
@@ -186,12 +186,12 @@ def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     below = memory["below"]
     if memory["low"] < _LOOKS:
         return measured(HEALTHY, below, 0.0, "below")
-    half = f"the last half of the saves, of {memory['n']} comparisons in all"
-    where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
+    half = f"the last half of the run ({memory['n']} comparisons)"
+    where = f"{_EVALUATIONS} consecutive evaluations" if "last" in memory else half
     kind = memory.get("kind")
-    name = f"the loss by {kind}" if kind not in (None, "loss") else "the loss"
+    name = kind if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
-    detail = f"{name} is {_level(below)} of a constant guess in {where}{falls}"
+    detail = f"{name} is {_level(below)} of a constant prediction in {where}{falls}"
     evidence = {"below": below, "comparisons": memory["n"]}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
     return measured(found, below, 0.0, "below")

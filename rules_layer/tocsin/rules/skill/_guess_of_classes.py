@@ -79,7 +79,7 @@ def _trained(memory: dict[str, Any], step: Step, losses: Iterable[Tensor]) -> di
 
 
 def _classes(gradients: Iterable[Tensor]) -> tuple[int, bool] | None:
-    """Returns the size of the smallest gradient, and whether it is that of a softmax's scores."""
+    """Return the size of the smallest gradient, and whether it is that of a softmax's scores."""
     known = [each for each in gradients if each.summary.size and each.summary.abs_mean]
     if not known:
         return None

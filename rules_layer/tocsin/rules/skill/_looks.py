@@ -18,7 +18,7 @@ def judge_training_sites(
     look: Callable[[Memory, int], Memory],
     judge: Callable[[Memory, LossSite], Verdict],
 ) -> tuple[State, Verdict]:
-    """Judges each call of a loss in training, and returns the worst verdict.
+    """Judge each call of a loss in training, and return the worst verdict.
 
     ``look`` gets the memory of a call with new comparisons in it, and the step of the last one.
     It looks several times at a save with many comparisons, after each of the parts that count as
@@ -46,7 +46,7 @@ def judge_evaluations(
     look: Callable[[Memory, Memory, LossSite], Memory],
     judge: Callable[[Memory, Memory, LossSite], Verdict],
 ) -> tuple[State, Verdict]:
-    """Judges the loss functions of evaluations beside the same ones in training.
+    """Judge the loss functions of evaluations beside the same ones in training.
 
     Both callables get the memories of EVAL and of TRAIN. In that of TRAIN ``now`` is the step of
     its last comparison, and ``better`` the share by which the loss was below that of a constant
@@ -79,7 +79,7 @@ def judge_evaluations(
 def with_streak(
     memory: Memory, key: str, *, bad: bool, good: bool, enough: int
 ) -> Mapping[str, int]:
-    """Counts bad looks in a row under ``key``; after ``enough`` only a good look resets them."""
+    """Count bad looks in a row under ``key``; after ``enough`` only a good look resets them."""
     count = memory.get(key, 0)
     if bad:
         return {key: count + 1}
@@ -87,7 +87,7 @@ def with_streak(
 
 
 def _parts(site: LossSite, before: int | None, now: int) -> Iterator[tuple[LossSite, int]]:
-    """Yields the comparisons of a save in small parts, with the step of the last in each."""
+    """Yield the comparisons of a save in small parts, with the step of the last in each."""
     skills = site.skills
     first = max(0, now - len(skills)) if before is None else before
     for at in range(0, len(skills), TOGETHER):

@@ -42,7 +42,7 @@ _BATCHES = 8
 _T = {2: 22.3, 3: 10.2, 4: 7.17, 5: 5.89, 6: 5.21, 7: 4.79}
 
 Memory = Mapping[str, Any]
-"""What is kept of a site.
+"""The memory of a site.
 
 ``n``: the number of comparisons; ``rows``: of samples in them.
 ``since``: the mode step before the first of them.
@@ -82,7 +82,7 @@ class SkillBounds:
 
 
 def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
-    """Yields the calls of losses with comparisons. Workers are pooled."""
+    """Yield the calls of losses with comparisons. Workers are pooled."""
     pooled: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         if tensor.value is not None and tensor.value.ndim == 2 and tensor.value.shape[1] == 4:
@@ -123,7 +123,7 @@ def added(
     most: int = MOST_BLOCKS,
     together: int = TOGETHER,
 ) -> dict[str, Any]:
-    """Adds the comparisons of a save to the memory of their site: ``together`` count as one, as
+    """Add the comparisons of a save to the memory of their site: ``together`` count as one, as
     fewer do."""
     n, blocks = memory.get("n", 0), memory
     wealth = list(memory.get("wealth", (0.0,) * len(_STAKES)))
@@ -151,14 +151,14 @@ def added(
 
 
 def _is_proof(wealth: Sequence[float]) -> bool:
-    """Whether the mean of the bets' wealth is at least 100."""
+    """Return whether the mean of the bets' wealth is at least 100."""
     most = max(wealth)
     mean = most + math.log(sum(math.exp(each - most) for each in wealth) / len(wealth))
     return mean >= _PROOF
 
 
 def recent(memory: Memory, share: float, least: int = 0) -> list[Sequence[float]]:
-    """Returns the newest blocks that hold this share of all saves, and so many comparisons."""
+    """Return the newest blocks that hold this share of all saves, and so many comparisons."""
     found = newest(memory, share)
     older = memory.get("sums", ())[: -len(found) or None]
     for block in reversed(older):
@@ -169,14 +169,14 @@ def recent(memory: Memory, share: float, least: int = 0) -> list[Sequence[float]
 
 
 def has_proof(blocks: Iterable[Sequence[float]]) -> bool:
-    """Whether these blocks prove that there is skill."""
+    """Return whether these blocks prove that there is skill."""
     known = list(blocks)
     won, lost = sum(block[2] for block in known), sum(block[3] for block in known)
     return _is_proof([won * math.log1p(s) + lost * math.log1p(-s) for s in _STAKES])
 
 
 def bounds(blocks: Sequence[Sequence[float]]) -> SkillBounds | None:
-    """Returns the mean skill in these blocks. None if they are too few for bounds."""
+    """Return the mean skill in these blocks. None if they are too few for bounds."""
     count = min(_BATCHES, len(blocks))
     if count < 3:
         return None

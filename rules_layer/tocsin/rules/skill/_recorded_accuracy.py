@@ -32,21 +32,21 @@ _LARGEST_LOSS = 7.0  # of a guess between a thousand
 
 
 def recorded_accuracy(step: Step) -> Point | None:
-    """Returns the first accuracy of a step that is a share, that of an evaluation if there is."""
+    """Return the first accuracy of a step that is a share, that of an evaluation if there is."""
     named = (t for t in step.tensors["metrics"] if _ACCURACY.search(t.name))
     shares = [point for point in points(step, named, "rises") if 0 <= point.value <= 1]
     return next((point for point in shares if of_evaluation(step, point)), next(iter(shares), None))
 
 
 def of_evaluation(step: Step, point: Point) -> bool:
-    """Says whether an accuracy is that of an evaluation, by its name or the mode of its step."""
+    """Return whether an accuracy is that of an evaluation, by its name or the mode of its step."""
     return classify_loss(step.mode, point.tensor)[0] is True
 
 
 def classes_by_loss(
     memory: Mapping[str, Any], step: Step, accuracy: Point
 ) -> tuple[dict[str, Any], int | None]:
-    """Adds the loss beside an accuracy to the memory, and returns how many classes it is a guess
+    """Add the loss beside an accuracy to the memory, and return how many classes it is a guess
     between: its mean is then the logarithm of their number.
 
     A model that knows anything of its samples has a higher accuracy beside such a loss: its
@@ -67,7 +67,7 @@ def classes_by_loss(
 
 
 def number_of_classes(biases: Iterable[Tensor]) -> int | None:
-    """Returns the number of classes by the smallest bias; a single output has two."""
+    """Return the number of classes by the smallest bias; a single output has two."""
     sizes = [each.summary.size for each in biases if each.summary.size]
     return max(2, min(sizes)) if sizes else None
 
@@ -75,7 +75,7 @@ def number_of_classes(biases: Iterable[Tensor]) -> int | None:
 def judge_accuracy(
     memory: Mapping[str, Any], point: Point, classes: int | None, enough: int
 ) -> tuple[dict[str, Any], Verdict]:
-    """Adds an accuracy to the memory of its mode, and says whether all were at chance.
+    """Add an accuracy to the memory of its mode, and say whether all were at chance.
 
     They are if the mean of each quarter is: a model that has learned had other means at least at
     the end.

@@ -21,7 +21,7 @@ _LEAST = 0.501  # a model with any skill has more, once
 def judge_areas(
     memory: Mapping[str, Any], step: Step, enough: int
 ) -> tuple[Mapping[str, Any], Verdict | None]:
-    """Adds the areas of evaluations to the memory, and says whether one was there ``enough`` times
+    """Add the areas of evaluations to the memory, and say whether one was there ``enough`` times
     and never above chance. The verdict is None if there is none.
 
     The memory has of each its number, and the largest. An area of 0 is one without both classes.

@@ -40,7 +40,7 @@ class ScoredBatch:
 
 
 def score_batch(labels: NDArray[Any], predictions: NDArray[Any]) -> ScoredBatch | None:
-    """Compares predictions with labels. Returns None if they do not match or are not finite."""
+    """Compare predictions with labels. Returns None if they do not match or are not finite."""
     if predictions.ndim == labels.ndim + 1 and predictions.shape[:-1] == labels.shape:
         labels, predictions = labels.reshape(-1), predictions.reshape(-1, predictions.shape[-1])
     if not labels.size or predictions.dtype.kind not in "biuf" or labels.dtype.kind not in "biuf":
@@ -88,7 +88,7 @@ def _score_numbers(labels: NDArray[Any], predictions: NDArray[Any]) -> ScoredBat
 
 
 def _cross_entropy(classes: NDArray[np.int64], rows: NDArray[Any]) -> float:
-    """Returns the sum of cross-entropies of rows, which are probabilities or logits."""
+    """Return the sum of cross-entropies of rows, which are probabilities or logits."""
     wide = rows.astype(np.float64)
     at = np.arange(len(classes))
     if (wide >= 0).all() and np.allclose(wide.sum(axis=1), 1.0, atol=1e-3):
@@ -100,14 +100,14 @@ def _cross_entropy(classes: NDArray[np.int64], rows: NDArray[Any]) -> float:
 
 
 def _two_columns(flat: NDArray[Any]) -> Numbers:
-    """Returns a column for each of two classes, from one number for each sample."""
+    """Return a column for each of two classes, from one number for each sample."""
     wide = flat.astype(np.float64)
     probabilities = bool(((wide >= 0) & (wide <= 1)).all())
     return np.stack([1 - wide, wide] if probabilities else [np.zeros_like(wide), wide], axis=1)
 
 
 def skill(recent: Sequence[Sequence[float]]) -> float | None:
-    """Returns the skill over several batches, rows of ``errors_and_baseline``.
+    """Return the skill over several batches, rows of ``errors_and_baseline``.
 
     It is the share of the constant guess's errors that the predictions avoid: 1 is perfect. For
     numbers it is R². For classes it is the larger of the skills by accuracy and by cross-entropy.
@@ -123,7 +123,7 @@ def skill(recent: Sequence[Sequence[float]]) -> float | None:
 
 
 def add_batch(past: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | None:
-    """Adds the labels of a batch to ``past``.
+    """Add the labels of a batch to ``past``.
 
     Returns None if they are of another kind, or have too many classes.
     """
@@ -148,7 +148,7 @@ def _added(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
 
 
 def balanced_skill(past: Mapping[str, Any]) -> float:
-    """Returns the skill by balanced accuracy, the mean share of hits in each class, of all batches.
+    """Return the skill by balanced accuracy, the mean share of hits in each class, of all batches.
 
     It is two standard errors below what was found, so that chance does not make it; 0 is any
     constant guess, and predictions that know nothing of the labels. A training that weights rare
@@ -164,7 +164,7 @@ def balanced_skill(past: Mapping[str, Any]) -> float:
 
 
 def errors_and_baseline(past: Mapping[str, Any], batch: ScoredBatch) -> list[float]:
-    """Returns the errors of a batch, and those of the best constant guess (the baseline).
+    """Return the errors of a batch, and those of the best constant guess (the baseline).
 
     For classes it returns both pairs: by accuracy and by cross-entropy. The guess follows from the
     labels in ``past``, which include this batch: both are judged by the same labels.

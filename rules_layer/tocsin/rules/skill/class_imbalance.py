@@ -40,16 +40,16 @@ class ClassImbalance(Rule):
     Counts the labels of the saved steps of all workers. After ``samples`` labels it fires when the
     most frequent class has more than ``threshold_imbalance`` times the labels of the rarest class.
     (Amazon's text divides the smallest by the largest, which can never exceed 10.) It also fires
-    when more than the share ``threshold_misprediction`` of a class is predicted wrongly. Classes
-    without a label do not count. It ignores steps of EVAL and PREDICT: validation data is often
-    sorted by class, and saved in part.
+    when more than the share ``threshold_misprediction`` of a class is predicted wrongly. Ignores
+    classes without a label, and steps of EVAL and PREDICT: validation data is often sorted by class
+    and only partly saved.
 
-    In profile ``recommended`` the difference must not be due to chance: it uses confidence
-    intervals of ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for
-    shares). That profile does not judge mispredictions, because at the start of a training all
-    classes are predicted wrongly. It judges only labels that are classes: no real numbers, masks or
-    tokens, at most 100 classes. Labels below zero are no classes where two others are not: losses
-    ignore -100 in PyTorch, and what a script names for samples without a label.
+    In profile ``recommended`` the difference must exceed chance: it uses confidence intervals of
+    ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for shares). That
+    profile does not judge mispredictions, because early in training every class is predicted
+    wrongly. It judges only labels that are classes: no real numbers, masks or tokens, and at most
+    100 classes. It ignores negative labels beside two or more other classes: PyTorch's losses
+    ignore -100, and scripts use such numbers for samples without a label.
 
     Parameters
     ----------

@@ -36,34 +36,34 @@ _USELESS = 4  # evaluations in a row that are no better than a constant guess
 @register
 @dataclass(frozen=True)
 class Memorises(Rule):
-    """The model knows the labels of the training data and none of the evaluation data.
+    """The model predicts the labels of the training data, but none of the evaluation data.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
-    and labels. Compares TRAIN with EVAL for each loss function, over the last half of the
-    saves of each. Fires when training is proved to have at least ``known`` and evaluations
-    have less than ``least_skill``, both with 99.9 % confidence, in two looks in a row, after
-    ``patience`` training steps and ``samples`` samples in EVAL. Four evaluations in a row none of
-    which is better than a constant guess are confidence, too. When evaluations have more, it is
-    resolved: some models generalise late.
+    and labels than for shuffled ones. Compares training with evaluations for each loss function,
+    over the last half of the saves of each. Fires when training has a skill of at least ``known``
+    and evaluations one below ``least_skill``, both with 99.9 % confidence, in two consecutive
+    checks. Four consecutive evaluations that are no better than a constant prediction count as
+    confidence, too. Waits for ``patience`` training steps and ``samples`` evaluation samples.
+    Resolved when evaluations gain skill: some models generalise late.
 
     Parameters
     ----------
-    least_skill: too little in EVAL.
-    known: the skill in TRAIN from which on it is compared.
-    patience: training steps before the first look.
-    samples: in EVAL before the first look.
+    least_skill: evaluations below this skill have learned nothing.
+    known: smallest skill in training at which the rule compares.
+    patience: training steps before the first check.
+    samples: evaluation samples before the first check.
 
     Example: with shuffled labels the training loss falls to 0.1, and evaluations stay at chance.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "Labels belong to other samples, in training or in the evaluation; there are too few "
-        "samples for so many parameters; or the inputs of the evaluation are prepared otherwise."
+        "Labels belong to other samples, in training or in the evaluation; the model has too many "
+        "parameters for so few samples; or evaluation inputs are preprocessed differently."
     )
     advice: ClassVar[str] = (
-        "Check a few samples with their labels in both sets, and that both are prepared by the "
-        "same code. Then use more data, augmentation or a smaller model."
+        "Check a few samples with their labels in both sets, and that the same code prepares both."
+        " Then use more data, augmentation or a smaller model."
     )
 
     least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -78,7 +78,7 @@ class Memorises(Rule):
         return judge_evaluations(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
-        """Looks at the evaluations if there are enough new comparisons.
+        """Look at the evaluations if there are enough new comparisons.
 
         ``low`` counts the looks in a row without skill; ``next`` is the number of comparisons at
         the next look; ``useless`` counts the saves in a row at which a constant guess was better.
@@ -111,8 +111,8 @@ class Memorises(Rule):
             return measured(HEALTHY, memory["skill"], self.least_skill, "below")
         skill, known = memory["skill"], memory["trained"]
         detail = (
-            f"the skill by {site.tensor.kind or site.tensor.name} is {percent(known)} in TRAIN and "
-            f"{percent(skill)} in EVAL, after {memory['rows']} samples"
+            f"{site.tensor.kind or site.tensor.name}: skill is {percent(known)} in training, but "
+            f"{percent(skill)} in evaluations ({memory['rows']} samples)"
         )
         evidence = {"skill": skill, "trained": known, "samples": memory["rows"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)

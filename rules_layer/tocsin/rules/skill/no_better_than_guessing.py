@@ -60,42 +60,44 @@ _RANKING = re.compile(r"(?<![a-z])(map|mrr|ndcg)(?![a-z])")
 class NoBetterThanGuessing(Rule):
     """The model is no better than always predicting the mean or the most frequent class.
 
-    The skill is the share of the errors of the best constant guess that the predictions avoid. For
-    numbers it is R². For classes it is the larger of two: (accuracy − share of the most frequent
-    class) / (1 − share), and 1 − cross-entropy / entropy of the labels. So neither rare classes nor
-    overconfident predictions fire, nor do those that find more of each class than chance: a
-    training that weights rare classes makes more errors than a constant guess. Fires when the skill
-    of the last five batches is below ``least_skill`` and has grown by less than ``progress`` in the
-    second half of all batches, where a negative skill counts as 0. So a model that learns slowly
-    does not fire.
+    The skill is the share of the errors of the best constant prediction that the model avoids. For
+    numbers it is R². For classes it is the larger of (accuracy − share of the most frequent class)
+    / (1 − that share) and 1 − cross-entropy / entropy of the labels. So rare classes and
+    overconfident predictions do not fire. Neither do predictions that find more of each class than
+    chance, as in trainings that weight rare classes.
 
-    Judges evaluations after ``evaluations`` batches, and training after ``saves`` batches, both of
-    at least ``samples`` samples. Training does not fire where evaluations show skill: noise may be
-    added to its inputs. Judges only labels with one number or class for each sample, and at most
-    100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
-    says so: it fires when this was from the first save to the last that of chance, for as many
-    classes as the smallest bias has elements, or, without one, as the mean of the loss beside it is
-    the logarithm of. It fires as well when the loss of four evaluations or more was never below
-    that logarithm, if gradients of the last bias are those of a softmax with a cross-entropy. Of an
-    area under the ROC curve that evaluations recorded (``validation-auc`` of XGBoost, ``roc_auc``)
-    it fires when this was never above 0.5 in ``evaluations`` saves.
+    Fires when the skill of the last five batches is below ``least_skill`` and has grown by less
+    than ``progress`` in the second half of all batches; a negative skill counts as 0. So a slow
+    learner does not fire. Judges evaluations after ``evaluations`` batches and training after
+    ``saves`` batches, both with at least ``samples`` samples. Training does not fire where
+    evaluations show skill. Judges only labels with one number or class per sample, and at most 100
+    classes.
 
-    Rankings, known by such a metric as ndcg, are not judged: their scores have no level. Neither
-    are other predictions of XGBoost in another unit than the labels.
+    Without labels or predictions it judges what the script records:
 
-    Where the hook computes what the loss of the best constant guess is, that decides instead: after
-    300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
-    last half of the saves, hardly depends on which label belongs to which sample, and is not about
-    to get there. Where it is 3 % above, 150 steps are enough; where it is three times as large all
-    that time, 200 are, even if it falls. For a loss that a script computes by hand the guess is the
-    mean output of the batch. It also fires if three evaluations in a row are no better.
+    * An accuracy fires if it stayed at chance from the first save on. The number of classes comes
+      from the smallest bias, or from a loss at the logarithm of that number.
+    * A loss fires if four evaluations were never below that logarithm, and the gradients of the
+      last bias are those of a softmax with cross-entropy.
+    * An area under the ROC curve (``validation-auc``, ``roc_auc``) fires if it was never above 0.5
+      in ``evaluations`` saves.
+
+    Where the hook computes the loss of the best constant prediction, that decides instead. After
+    300 training steps and 100 comparisons, the rule fires if the loss was not below it in the last
+    half of the saves, hardly depends on the labels, and is not about to fall below it. If the loss
+    is 3 % higher, 150 steps are enough; if it is three times as high, 200 steps, even while it
+    falls. For a hand-written loss the constant is the mean output of the batch. Three consecutive
+    evaluations that are no better fire as well.
+
+    Ignores rankings (known by a metric such as ndcg), whose scores have no level, and predictions
+    of XGBoost on another scale than the labels.
 
     Parameters
     ----------
-    least_skill: 0 is the constant guess, 1 is perfect.
+    least_skill: 0 is the constant prediction, 1 is perfect.
     progress: least growth of the skill that counts as learning.
-    evaluations: EVAL batches before judging.
-    saves: TRAIN batches before judging.
+    evaluations: evaluation batches before judging.
+    saves: training batches before judging.
     samples: samples of a mode before judging it.
 
     Example: the labels are shuffled, and after 16 evaluations R² is −0.1.
@@ -108,9 +110,9 @@ class NoBetterThanGuessing(Rule):
     )
     advice: ClassVar[str] = (
         "Check a few samples with their labels as the model receives them, then whether the model "
-        "can overfit ten of them. If it can, the cause is the data or the regularisation; if not, "
-        "look at the learning rate, the loss and the gradients. Perhaps the data does not allow "
-        "better predictions."
+        "can overfit ten of them. If it can, look at the data and the regularisation; if not, at "
+        "the learning rate, the loss and the gradients. Perhaps the data allows no better "
+        "predictions."
     )
 
     least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -164,8 +166,8 @@ class NoBetterThanGuessing(Rule):
         if state[key]["low"] < _IN_A_ROW:
             return state, UNDECIDED
         detail = (
-            f"{tensor.name} avoids {percent(now)} of the errors of a constant guess in {key} "
-            f"after {memory['batches']} batches, less than {100 * self.least_skill:g} %"
+            f"{tensor.name} avoids {percent(now)} of the errors of a constant prediction in {key} "
+            f"({memory['batches']} batches), less than {100 * self.least_skill:g} %"
         )
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
         fault = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
@@ -183,7 +185,7 @@ class NoBetterThanGuessing(Rule):
         return after, verdict if by_classes is None or verdict.violation else by_classes
 
     def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
-        """Judges a recorded accuracy, unless batches are judged."""
+        """Judge a recorded accuracy, unless batches are judged."""
         point, classes = recorded_accuracy(step), number_of_classes(step.tensors["biases"])
         classes = state.get("classes", classes)
         batches = Mode.EVAL.name in state or Mode.TRAIN.name in state
@@ -210,7 +212,7 @@ class NoBetterThanGuessing(Rule):
         return skill >= self.least_skill
 
     def _added(self, memory: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | None:
-        """Adds a batch to the memory of a mode. Returns None if it cannot be added."""
+        """Add a batch to the memory of a mode. Returns None if it cannot be added."""
         past = add_batch(memory.get("past", {}), batch)
         if past is None:
             return None
@@ -223,18 +225,19 @@ class NoBetterThanGuessing(Rule):
 
 
 def _is_judged_otherwise(state: State) -> bool:
-    """Whether the run has batches, or an accuracy, which says more than the level of a loss."""
+    """Return whether the run has batches, or an accuracy, which says more than the level of a
+    loss."""
     modes = (Mode.EVAL.name, Mode.TRAIN.name)
     return any(key in state or f"accuracy {key}" in state for key in modes)
 
 
 def _with(state: State, key: str, **changes: object) -> State:
-    """Changes what is kept of a mode."""
+    """Change what is kept of a mode."""
     return {**state, key: {**state[key], **changes}}
 
 
 def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
-    """Yields each worker's predictions, compared with their labels.
+    """Yield each worker's predictions, compared with their labels.
 
     Numbers that a model gives are such predictions only if a loss compares them with the labels:
     else they may be ranks, or logarithms. Labels that are all alike may be no labels, but what
@@ -251,11 +254,11 @@ def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
 
 
 def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:
-    """Returns the skill when there were half as many batches, or the first known skill."""
+    """Return the skill when there were half as many batches, or the first known skill."""
     earlier = [number for at, number in skills if at <= max(batches / 2, skills[0][0])]
     return earlier[-1]
 
 
 def _thinned(skills: list[list[float]]) -> list[list[float]]:
-    """Drops every other skill if there are too many, but keeps the last."""
+    """Drop every other skill if there are too many, but keeps the last."""
     return skills if len(skills) <= _HISTORY else [*skills[:-1:2], skills[-1]]

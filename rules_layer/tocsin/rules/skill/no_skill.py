@@ -36,23 +36,24 @@ _LOOKS = 2  # in a row
 @register
 @dataclass(frozen=True)
 class NoSkill(Rule):
-    """The model does not learn which label belongs to which sample.
+    """Predictions are no better with the right labels than with shuffled ones.
 
-    The hook computes each loss a second time with predictions and labels paired otherwise, also one
-    that a script computes by hand, from the outputs of other samples. The skill is the share by
-    which the true pairs have the lower loss: 0 if predictions do not depend on the sample. This
-    needs no limit for any kind of loss, and no scale. Looks after ``patience`` steps, then after
-    every quarter more, at the comparisons of the last half of all saves. Fires when these hold no
-    proof of learning in two looks in a row, and when their skill is below ``least_skill`` with
-    99.9 % confidence, or below ``most_skill`` after 100 comparisons without any proof so far or
-    any sign of one.
-    A proof resolves it: some models start late.
+    The hook computes each loss a second time with predictions and labels paired differently; for a
+    loss that a script computes by hand, it uses the outputs of other samples. The skill is the
+    share by which the true pairs have the lower loss: 0 if predictions do not depend on the sample.
+    It has no unit and needs no threshold for any kind of loss.
+
+    Checks after ``patience`` steps, and then each time the number of steps has grown by a quarter.
+    Each check uses the comparisons of the last half of all saves. Fires when two consecutive checks
+    find no proof of learning, and the skill is below ``least_skill`` with 99.9 % confidence. After
+    100 comparisons without any sign of learning, a skill below ``most_skill`` is enough. Proof of
+    learning resolves the rule: some models start late.
 
     Parameters
     ----------
-    least_skill: too little, if it is certain that the skill is below.
-    most_skill: too little where nothing ever proved that there is skill.
-    patience: training steps before the first look.
+    least_skill: the skill must be below this with 99.9 % confidence.
+    most_skill: the same limit while the run has never shown skill.
+    patience: training steps before the first check.
 
     Example: the labels are shuffled, and after 250 steps the skill is 0.1 %.
     """
@@ -80,7 +81,7 @@ class NoSkill(Rule):
         return judge_training_sites(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, now: int) -> Memory:
-        """Judges the comparisons so far if it is time to look.
+        """Judge the comparisons so far if it is time to look.
 
         ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
         """
@@ -110,13 +111,12 @@ class NoSkill(Rule):
         skill = memory["skill"]
         name = site.tensor.kind or site.tensor.name
         detail = (
-            f"with other labels {name} is hardly larger: the skill is {percent(skill)} in the last "
-            f"half of the saves, of {memory['n']} comparisons in all, and nothing proves that "
-            "anything is learned"
+            f"{name}: predictions fit their labels no better than shuffled ones: skill "
+            f"{percent(skill)} in the last half of the run ({memory['n']} comparisons)"
         )
         if site.constant is not None:
             better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"
-            detail += f"; the loss is {better} that of a constant guess"
+            detail += f"; the loss is {better} that of a constant prediction"
         evidence = {"skill": skill, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
         return measured(found, skill, self.least_skill, "below")

@@ -35,17 +35,18 @@ _LOOKS = 3  # in a row
 @register
 @dataclass(frozen=True)
 class SkillLost(Rule):
-    """The model has forgotten which label belongs to which sample.
+    """The model has lost most of the skill that it had.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
-    and labels. Follows the last eighth of all saves, and at least 12 comparisons. Fires when their
-    skill is below ``kept`` of the best lower bound so far, with 99.9 % confidence and in three
-    looks in a row, where this best was above ``least_skill``. Half of the best resolves it.
+    and labels than for shuffled ones. Follows the last eighth of all saves, with at least 12
+    comparisons. Fires when three consecutive checks find, with 99.9 % confidence, that the skill is
+    below the fraction ``kept`` of its best lower bound, and that best was above ``least_skill``.
+    Half of the best resolves it.
 
     Parameters
     ----------
     least_skill: a model that never had more skill cannot lose it.
-    kept: the share of the best skill that is left, at most.
+    kept: largest share of the best skill that is left.
 
     Example: a learning rate that jumps by a factor of 1000 at half-time takes the skill from 80 %
     to 0.
@@ -71,7 +72,7 @@ class SkillLost(Rule):
         return judge_training_sites(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, _: int) -> Memory:
-        """Looks at the last comparisons if there are enough new ones.
+        """Look at the last comparisons if there are enough new ones.
 
         ``best`` is the best lower bound, ``lost`` counts the looks in a row with little of it, and
         ``next`` is the number of comparisons at the next look.
@@ -97,8 +98,8 @@ class SkillLost(Rule):
             return measured(HEALTHY, memory["skill"], self.kept * memory["best"], "below")
         best, skill = memory["best"], memory["skill"]
         detail = (
-            f"with other labels {site.tensor.kind or site.tensor.name} is hardly larger any more: "
-            f"the skill is {percent(skill)} and was at least {percent(best)}"
+            f"{site.tensor.kind or site.tensor.name}: predictions hardly fit their labels better "
+            f"than shuffled ones any more: skill {percent(skill)}, at best {percent(best)}"
         )
         evidence = {"skill": skill, "best": best, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)

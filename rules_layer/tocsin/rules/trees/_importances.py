@@ -42,7 +42,7 @@ class Importances:
 
 
 def importances(found: Iterable[Tensor], shap: Iterable[Tensor]) -> list[Importances]:
-    """Groups the tensors of IMPORTANCES and SHAP by worker and way of counting."""
+    """Group the tensors of IMPORTANCES and SHAP by worker and way of counting."""
     seen = [tensor.worker for tensor in shap]
     grouped = []
     for (worker, _), group in groupby(sorted(found, key=_group), _group):
@@ -58,7 +58,7 @@ def importances(found: Iterable[Tensor], shap: Iterable[Tensor]) -> list[Importa
 
 
 def _group(tensor: Tensor) -> tuple[str, str]:
-    """Returns the group of a tensor: scalars of one folder are a group, and each vector is one."""
+    """Return the group of a tensor: scalars of one folder are a group, and each vector is one."""
     folder, _, _ = tensor.name.rpartition("/")
     return tensor.worker, tensor.name if _is_vector(tensor) else folder
 

@@ -110,7 +110,7 @@ class FeatureImportanceOverweight(Rule):
 
 
 def _grown(state: State, found: list[Importances], now: int) -> State:
-    """Returns the largest number of used features of each worker, and the round that reached it."""
+    """Return the largest number of used features of each worker, and the round that reached it."""
     after = dict(state)
     for one in found:
         used = one.features - one.unused

@@ -33,9 +33,9 @@ class TreeDepth(Rule):
 
     Fires when the deepest leaf of a tree is more than ``depth`` levels below its root. Follows the
     branches if they are saved (``trees/ID``, ``trees/Yes``, ``trees/No``). Otherwise the depth is
-    ``floor(log2(id + 1))`` of the largest node number. That is Amazon's log2(id), made exact for
-    children numbered 2i+1 and 2i+2. It is too small if XGBoost numbers the nodes of an uneven tree
-    without gaps.
+    ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id), made exact for children
+    numbered 2i+1 and 2i+2. This is too small if XGBoost numbers the nodes of an uneven tree without
+    gaps.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class TreeDepth(Rule):
 
 
 def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:
-    """Returns the depth of a worker's deepest tree, and the tensor that shows it."""
+    """Return the depth of a worker's deepest tree, and the tensor that shows it."""
     columns = {tensor.name.rpartition("/")[2].lower(): tensor for tensor in tensors}
     texts = [_texts(columns.get(name)) for name in ("id", "yes", "no")]
     if texts[0] and len(texts[0]) == len(texts[1]) == len(texts[2]):
@@ -97,7 +97,7 @@ def _texts(tensor: Tensor | None) -> list[str]:
 
 
 def _followed(ids: list[str], yes: list[str], no: list[str]) -> int:
-    """Returns the longest path from a root, in branches. A loop, which no tree has, ends it."""
+    """Return the longest path from a root, in branches. A loop, which no tree has, ends it."""
     branches = dict(zip(ids, zip(yes, no, strict=True), strict=True))
     below = {child for pair in branches.values() for child in pair}
     level = [node for node in branches if node not in below]

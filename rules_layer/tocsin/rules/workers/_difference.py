@@ -24,7 +24,7 @@ DIFFERENCE_FIELDS = (
 def times_tolerance(
     one: TensorSummary, other: TensorSummary, rtol: float, atol: float = 0.0
 ) -> float:
-    """Returns the difference of two tensors, in multiples of the tolerance.
+    """Return the difference of two tensors, in multiples of the tolerance.
 
     Above 1 the tensors are not close: if every element is within
     ``atol + rtol * |element of the other|``, then means, extremes and norms are, each by its own

@@ -38,11 +38,15 @@ class StragglingWorker(Rule):
     """A worker is slower than the others.
 
     A worker's delay at a step is the time at which it wrote the step, minus the median time of its
-    peers. Fires after three saved steps in a row in which the delay is larger than each of these:
-    ``threshold_seconds``, ``ratio`` times the median interval between steps, and twice the largest
-    delay in its own first five steps, since some workers are always later (they write more, or from
-    farther away). The delay must also last, unlike after an upload that hung once: the peers have
-    continued for half of the first delay, and the worker has not made up a quarter of it.
+    peers. Fires after three consecutive saved steps in which the delay exceeds each of these:
+
+    * ``threshold_seconds``,
+    * ``ratio`` times the median interval between steps,
+    * twice the largest delay in its own first five steps, since some workers are always later: they
+      write more, or from farther away.
+
+    The delay must also last, unlike after a single slow upload: the peers have continued for half
+    of the first delay, and the worker has not made up a quarter of it.
 
     The rule needs the times of at least two workers. If workers wait for each other at every step,
     they write at the same time however slow one of them is, and the rule cannot fire.
@@ -50,7 +54,7 @@ class StragglingWorker(Rule):
     Parameters
     ----------
     threshold_seconds: least delay, in seconds.
-    ratio: least delay, in median intervals between saved steps.
+    ratio: least delay, as a multiple of the median interval between saved steps.
 
     Example: three workers write every 20 seconds, and from step 50 on one of them needs 30 seconds.
     """
@@ -124,7 +128,7 @@ def _stays_late(memory: Delays, delay: float, peers: float) -> bool:
 
 
 def _delays(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yields each worker, its delay in seconds, and the median time of its peers."""
+    """Yield each worker, its delay in seconds, and the median time of its peers."""
     ordered = sorted(times.values())
     for worker, time in sorted(times.items()):
         own = bisect_left(ordered, time)

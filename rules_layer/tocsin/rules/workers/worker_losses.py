@@ -47,18 +47,18 @@ _Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
 class WorkerLosses(Rule):
     """The loss of one worker is higher than that of all others.
 
-    Workers of one training have the same weights, and their batches come from the same data. So at
-    a step the loss of each is above the mean of the others at most as often as below, however
-    the losses drift. Takes the difference as a share of the larger of both, in the last half of
-    all saves. Fires when one worker was above so often that chance does not explain it,
-    and when the mean share is above 0 with 99.9 % confidence and above ``gap``. Compares the
-    loss of every step where the hook hands them over, else that of the saved steps.
+    Workers of a data-parallel training have the same weights and draw batches from the same data.
+    So the loss of each should be above the mean of the others in about half of the steps, however
+    the losses drift. Over the last half of all saves, the rule takes the difference as a share of
+    the larger loss. Fires when one worker is above the others too often for chance, and its mean
+    excess is above ``gap`` with 99.9 % confidence. Compares every step where the hook provides the
+    loss of every step, and the saved steps otherwise.
 
-    If workers have data of different kinds by design, do not use the rule.
+    Do not use this rule if workers have different kinds of data by design.
 
     Parameters
     ----------
-    gap: share of its own loss by which a worker is above the others.
+    gap: mean excess over the other workers, as a share of the worker's own loss.
 
     Example: one of four workers reads shuffled labels, and its loss stays at 2.3 while that of the
     others falls to 0.4.
@@ -66,11 +66,12 @@ class WorkerLosses(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
-        "One worker reads other data: a damaged or unshuffled shard, labels that do not belong to "
-        "the inputs, another preparation; or its device computes wrongly."
+        "One worker reads different data: a damaged or unshuffled shard, labels of other samples, "
+        "another preprocessing; or its device computes wrongly."
     )
     advice: ClassVar[str] = (
-        "Compare a batch of this worker with one of another, and evaluate both on the same weights."
+        "Compare a batch of this worker with one of another worker, and evaluate both with the "
+        "same weights."
     )
 
     gap: Annotated[float, Meta(gt=0, lt=1)] = 0.2
@@ -104,21 +105,21 @@ class WorkerLosses(Rule):
             return after, measured(HEALTHY, max(gaps), self.gap)
         gap, worst = max(above, key=lambda each: each[0])
         detail = (
-            f"the loss of {worst.worker} is above that of the other workers by {percent(gap)} of "
-            f"its size, in the last half of the saves, of {n} comparisons in all"
+            f"the loss of {worst.worker} is {percent(gap)} above that of the other workers in the "
+            f"last half of the run ({n} comparisons)"
         )
         fault = violation(Reason.DIFFERENT, detail, worst, gap=gap, comparisons=n)
         return after, measured(fault, gap, self.gap)
 
 
 def _differences(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns by how much a worker's losses are higher, as shares of the larger of both."""
+    """Return by how much a worker's losses are higher, as shares of the larger of both."""
     larger = np.maximum(np.abs(own), np.abs(others))
     return np.clip((own - others) / np.where(larger > 0, larger, 1.0), -1.0, 1.0)
 
 
 def _of_each_step(tensors: Iterable[Tensor]) -> _Losses:
-    """Returns the losses of every step, where the hook hands them over."""
+    """Return the losses of every step, where the hook hands them over."""
     return _shared(
         (tensor, tensor.value[:, 0].astype(np.float64))
         for tensor in tensors
@@ -132,7 +133,7 @@ def _of_saved_step(tensors: Iterable[Tensor]) -> _Losses:
 
 
 def _shared(losses: Iterable[tuple[Tensor, NDArray[np.float64]]]) -> _Losses:
-    """Returns the first losses that several workers have, of equally many steps."""
+    """Return the first losses that several workers have, of equally many steps."""
     named: dict[str, dict[str, tuple[NDArray[np.float64], Tensor]]] = {}
     for tensor, found in losses:
         if len(found) and np.isfinite(found).all() and np.abs(found).max() < _LARGEST:

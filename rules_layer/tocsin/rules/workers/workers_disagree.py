@@ -32,22 +32,23 @@ _ENOUGH, _MOST = 10, 0.7  # how many changes are compared, and the share that mu
 class WorkersDisagree(Rule):
     """Workers that should have the same weights do not.
 
-    Fires after three saved steps in a row in which a weight differs between workers although it was
-    the same in all of them before. Weights with equal fingerprints are the same. Else sizes, means,
-    extremes and norms must agree within ``rtol``, since different hardware rounds differently.
+    Fires after three consecutive saved steps in which a weight differs between workers although it
+    was the same in all of them before. Weights with equal fingerprints are the same. Otherwise
+    sizes, means, extremes and norms must agree within ``rtol``, since different hardware rounds
+    differently.
 
-    Also fires when weights that were never the same change in the same way: the difference between
-    two changes of their mean in a row is the same, to a fifth, in most of at least ten cases. Then
-    the workers share gradients but started with different weights.
+    Also fires when weights never agreed but change in the same way: in most of at least ten cases,
+    two consecutive changes of their mean differ by the same amount, to within a fifth. Then the
+    workers share gradients but started with different weights.
 
-    Compares what has one step number, mode and mode step. If only one process evaluates, its later
-    steps have larger numbers than those of the others, and are not compared.
+    Compares files with the same step number, mode and mode step. If only one process evaluates, its
+    later steps have larger numbers than those of the others, and are not compared.
 
     Shards of a model (FSDP, tensor or expert parallel) and ensembles do not fire: they differ from
     their first common step on, by shape or by value, and change differently. Constant weights (a
-    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers drift apart
-    by design (local SGD, a parameter server, experts that start as copies of each other), do not
-    use the rule, or name other weights.
+    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers diverge by
+    design (local SGD, a parameter server, experts that start as copies), leave this rule out, or
+    name other weights.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class WorkersDisagree(Rule):
         return state, measured(HEALTHY, worst.times * self.rtol, self.rtol)
 
     def _farthest(self, tensors: Sequence[Tensor]) -> _Copies:
-        """Returns the copy that differs most from the one with the median norm."""
+        """Return the copy that differs most from the one with the median norm."""
         usual = sorted(tensors, key=lambda tensor: tensor.summary.l2 or 0.0)[len(tensors) // 2]
         apart = [times_tolerance(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
         times = max(apart)
@@ -139,7 +140,7 @@ class _Copies(NamedTuple):
 
 
 def _weights_of_workers(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the copies of each weight that several workers have in the same shape."""
+    """Yield the copies of each weight that several workers have in the same shape."""
     named: dict[str, dict[str, Tensor]] = {}
     for tensor in tensors:
         named.setdefault(tensor.name, {})[tensor.worker] = tensor
@@ -153,7 +154,7 @@ def _shape(tensor: Tensor) -> tuple[int | None, ...]:
 
 
 def _changed_alike(pair: _Copies) -> bool | None:
-    """Says whether the changes of both means change in the same way; None if it is not known.
+    """Return whether the changes of both means change in the same way; None if it is not known.
 
     Compares the difference between a change and the one before, which is due to the gradients. The
     change itself is also due to weight decay, which changes different weights differently.
@@ -174,7 +175,7 @@ def _second_difference(tensor: Tensor) -> float | None:
 
 
 def _varies(tensor: Tensor) -> bool:
-    """Says whether the elements differ, so an equal copy is not a coincidence."""
+    """Return whether the elements differ, so an equal copy is not a coincidence."""
     low, high = tensor.summary.min, tensor.summary.max
     return low is not None and high is not None and low < high
 
