@@ -271,7 +271,7 @@ class Hook:
     ) -> None:
         """Save a tensor with the next step that is saved, where none is now. See ``save``.
 
-        ``between``: whether no step is in hand, where the hook cannot know it. ``urgent``: whether
+        ``between``: whether no step is open, where the hook cannot know it. ``urgent``: whether
         the next step is saved for this alone; None: unless the script does it in each step.
         """
         between = not self._loop.is_open if between is None else between

@@ -38,7 +38,7 @@ class ReductionConfig:
         ):
             for name in given or ():
                 if name not in allowed:
-                    raise ValueError(f"{name!r:.100} is none of {', '.join(allowed)}")
+                    raise ValueError(f"{name!r:.100} is not one of {', '.join(allowed)}")
                 names.append(prefix + name)
         self.names = tuple(names)
 
