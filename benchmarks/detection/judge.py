@@ -1,15 +1,15 @@
-"""The runs of a half beside what each profile said of them."""
+"""The runs of a part beside what each profile said of them."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.rules import RECOMMENDED
 
 from benchmarks.detection.case import Case
-from benchmarks.detection.causes import CAUSES
+from benchmarks.detection.causes import named_by
 from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation, evaluate
 from benchmarks.detection.runs import Run
 from benchmarks.detection.truth import Truth, references, truth
@@ -36,8 +36,7 @@ class Judged:
     def named(self, profile: str = RECOMMENDED) -> bool:
         """Return whether the finding that leads names a cause of the fault."""
         alarm = self.evaluations[profile].lead
-        causes = (CAUSES[cause] for cause in self.case.causes)
-        return alarm is not None and any(c.named(alarm.rule, alarm.detail) for c in causes)
+        return alarm is not None and alarm.name in named_by(self.case.causes)
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,12 @@ class Result:
     def of(self, truth: Truth) -> list[Judged]:
         return [one for one in self.judged if one.truth == truth]
 
-    @property
-    def families(self) -> list[str]:
-        return list(dict.fromkeys(one.case.family for one in self.judged))
-
-    def family(self, name: str) -> Result:
-        return Result([one for one in self.judged if one.case.family == name])
+    def by(self, key: Callable[[Case], str]) -> dict[str, Result]:
+        """Return the results of cases that have a property in common, by that property."""
+        found: dict[str, list[Judged]] = {}
+        for one in self.judged:
+            found.setdefault(key(one.case), []).append(one)
+        return {name: Result(judged) for name, judged in sorted(found.items())}
 
 
 def judge(
@@ -64,7 +63,7 @@ def judge(
     decided: dict[Run, Truth] = {}
     for run in runs:
         case = known[run.case]
-        decided[run] = truth(case, run.ending.skill, aims[case.family, case.reference])
+        decided[run] = truth(case, run.ending.skill, aims[case.group, case.reference])
     clear = [run for run in runs if decided[run] != "undecided"]
     found = {profile: evaluate(clear, profile, jobs) for profile in profiles}
     return Result([
@@ -72,7 +71,7 @@ def judge(
             case := known[run.case],
             run,
             run.ending.skill,
-            aims[case.family, case.reference],
+            aims[case.group, case.reference],
             decided[run],
             {profile: found[profile][run] for profile in profiles if run in found[profile]},
         )

@@ -1,0 +1,132 @@
+"""Mistakes in the loop: what is called when, and what is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks.detection.change import Apply, mistake
+from benchmarks.detection.task import Training
+
+
+def slip(name: str, **changes: object) -> Callable[[Training], Training]:
+    """What the loop itself does wrongly, under the name that it knows."""
+    return lambda t: replace(t, slip=name, **changes)
+
+
+def slips(part: str, named: dict[str, tuple[str, str, Apply]], certain: bool = False) -> None:
+    """Register mistakes that a loop makes by itself: causes, traits that are needed, the slip."""
+    for name, (causes, needs, apply) in named.items():
+        apply.__name__ = name
+        mistake(part, causes, needs, certain=certain)(apply)
+
+
+slips("loop", {
+    "gradients_never_cleared": (
+        "kept-gradients fast worse", "table|pictures",
+        slip("gradients kept", optimizer="sgd", rate=0.5, clip=None),
+    ),
+    "cleared_before_the_update": (
+        "no-gradient slow no-skill unbound", "", slip("cleared before the update"),
+    ),
+    "update_forgotten": ("unbound slow no-skill", "", slip("no update")),
+    "eval_forgotten": (
+        "mode", "dropout|batch_norm", slip("evaluated in train mode"),
+    ),
+})  # fmt: skip
+
+
+@mistake("loop", "mode worse overfit", "batch_norm", certain=True)
+def trained_in_eval_mode(t: Training) -> Training:
+    """After the first evaluation, train() is never called."""
+    return replace(t, slip="stays in eval mode", evaluations=20)
+
+
+@mistake("loop", "mode no-skill overfit worse", "batch_norm")
+def batch_norm_on_batches_of_two(t: Training) -> Training:
+    """Statistics of two samples, at a rate that was meant for many."""
+    return replace(t, batch=2, slip="evaluated in train mode", rate=5 * t.rate)
+
+
+@mistake("loop", "mode no-skill worse", "dropout classes", without="batch_norm")
+def evaluated_with_strong_dropout(t: Training) -> Training:
+    """eval() is forgotten, and dropout drops nine of ten."""
+    for layer in t.model.modules():
+        if hasattr(layer, "p") and hasattr(layer, "inplace"):
+            layer.p = 0.8
+    return replace(t, slip="evaluated in train mode")
+
+
+slips("accumulation", {
+    "gradients_of_parts_cleared": (
+        "kept-gradients slow no-skill no-gradient", "causal|padded|plateau",
+        slip("cleared after each part", rate=1e-5),
+    ),
+    "accumulated_for_ever": (
+        "kept-gradients fast worse", "table|pictures",
+        slip("never cleared", optimizer="sgd", rate=0.5, clip=None),
+    ),
+    "parts_summed_not_averaged": (
+        "fast worse dead", "table|pictures",
+        slip("parts not divided", optimizer="sgd", rate=8.0, clip=None),
+    ),
+})  # fmt: skip
+
+slips("phases", {
+    "body_frozen_to_the_end": (
+        "unbound slow no-skill", "table|series|pictures", slip("body frozen to the end"),
+    ),
+    "optimizer_of_the_first_phase": (
+        "unbound slow no-skill", "table|series|pictures", slip("optimizer of the first phase"),
+    ),
+})  # fmt: skip
+
+slips("line search", {"no_line_search": ("fast worse dead not-finite", "", slip("no line search"))})
+
+slips("lightning", {
+    "training_step_returns_nothing": (
+        "no-gradient unbound slow no-skill", "", slip("returns nothing"),
+    ),
+    "training_step_returns_a_detached_loss": (
+        "no-gradient unbound slow no-skill", "", slip("returns a detached loss"),
+    ),
+    "manual_optimization_without_step": (
+        "unbound slow no-skill", "", slip("manual without an update"),
+    ),
+    "one_cycle_stepped_by_the_epoch": (
+        "schedule slow no-skill", "table|pictures",
+        slip("scheduled by the epoch", schedule="one cycle", rate=1e-3),
+    ),
+})  # fmt: skip
+
+slips("workers", {
+    "one_worker_with_shuffled_labels": ("workers no-skill", "", slip("one has shuffled labels")),
+    "one_worker_with_other_inputs": (
+        "workers inputs worse fast", "", slip("one has inputs x 255"),
+    ),
+    "workers_start_apart": ("workers", "", slip("own starts")),
+    "gradients_not_exchanged": ("workers", "", slip("gradients not exchanged")),
+    "one_worker_stays_behind": ("workers unbound slow", "", slip("one stays behind")),
+}, certain=True)  # fmt: skip
+
+slips("adversarial", {
+    "generator_detached": ("no-gradient unbound", "", slip("generator detached")),
+    "generator_hardly_moves": ("slow no-skill", "", slip("generator hardly moves")),
+    "labels_of_the_generator_swapped": (
+        "opponents no-skill worse collapse", "", slip("labels of the generator swapped"),
+    ),
+    "noise_drawn_once": ("collapse inputs", "", slip("noise drawn once")),
+    "two_optimizers_of_the_generator": (
+        "unbound slow no-skill", "", slip("two optimizers of the generator"),
+    ),
+})  # fmt: skip
+
+slips("episodes", {
+    "gain_minimised": ("no-skill worse collapse", "", slip("gain minimised")),
+    "log_probabilities_detached": (
+        "no-gradient no-skill slow collapse", "", slip("log-probabilities detached"),
+    ),
+    "actions_drawn_again": ("actions no-skill", "", slip("actions drawn again")),
+    "rewards_are_zero": ("no-gradient slow no-skill", "", slip("rewards are zero")),
+    "rewards_of_other_walkers": ("no-skill", "walk", slip("rewards of other walkers")),
+})  # fmt: skip
