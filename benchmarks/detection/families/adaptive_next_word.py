@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 WORDS, COMMON, SPAN, WIDTH = 300, 10, 10, 40
 FREQUENCY = 1 / np.arange(3, WORDS + 3)

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 
 WINDOW, AHEAD, DAY = 24, 6, 144
 

@@ -12,11 +12,11 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 ALLERGENS = ("milk", "egg", "nuts", "gluten", "soy")
 OFTEN = (0.45, 0.35, 0.3, 0.45, 0.3)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, normal, optimizer_of, scheduler_of
 
 PEOPLE, HELD_PEOPLE, TRAITS, SIZE, WIDTH = 60, 40, 6, 40, 16
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 LENGTH, WIDTH, LONGEST = 36, 32, 5
 NAMES = "anna ben clara david emma felix greta hugo ida jonas karin leo mia noah olga paul"

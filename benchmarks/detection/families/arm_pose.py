@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 SIDE = 12
 MEAN, SPREAD = 60.0, 65.0

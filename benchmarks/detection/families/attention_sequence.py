@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
+from benchmarks.detection.kit import begin, optimizer_of, scheduler_of
 
 PAD, START, FIRST, VALUES, LONGEST, WIDTH = 0, 1, 2, 10, 6, 48
 Pairs = list[tuple[Tensor, Tensor]]

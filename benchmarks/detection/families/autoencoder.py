@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     dense,
@@ -17,6 +14,9 @@ from benchmarks.detection.families.kit import (
     optimizer_of,
     scheduler_of,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE, CODE = 24, 3
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 SIDE, MOMENTS, LATENT = 7, 8, 12
 

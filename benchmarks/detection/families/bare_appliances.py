@@ -11,10 +11,6 @@ import math
 from typing import Any
 
 import torch
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -22,6 +18,10 @@ from benchmarks.detection.families.kit import (
     save_values,
     scheduler_of,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 KINDS, LENGTH = 6, 64
 

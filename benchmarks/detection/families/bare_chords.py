@@ -12,10 +12,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -23,6 +19,10 @@ from benchmarks.detection.families.kit import (
     save_values,
     scheduler_of,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 BINS, ROOTS = 60, 12
 THIRDS = torch.tensor([4, 3])

@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -20,6 +16,10 @@ from benchmarks.detection.families.kit import (
     save_values,
     with_noise,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIDE = 16
 KINDS = ("shirt", "trousers", "dress", "boot", "bag", "hat")

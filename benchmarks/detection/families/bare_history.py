@@ -7,10 +7,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     Split,
     begin,
@@ -22,6 +18,10 @@ from benchmarks.detection.families.kit import (
     scheduler_of,
     with_noise,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE, KINDS = 18, 5
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of, save_values, scheduler_of
 from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, save_values, scheduler_of
 
 CHANNELS = 48
 

@@ -11,10 +11,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     dense,
@@ -23,6 +19,10 @@ from benchmarks.detection.families.kit import (
     optimizer_of,
     save_values,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 DISTRICTS, COLUMNS = 8, 16
 AREA = 0

@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     explained,
@@ -16,6 +12,10 @@ from benchmarks.detection.families.kit import (
     save_values,
     scheduler_of,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 LENGTH, CHANNELS, WIDTH = 16, 3, 24
 

@@ -10,10 +10,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from tocsin_hooks import Hook, modes
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -21,6 +17,10 @@ from benchmarks.detection.families.kit import (
     save_values,
     scheduler_of,
 )
+from tocsin_hooks import Hook, modes
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 DESKS, EACH, COMMON = 8, 30, 160
 WORDS = DESKS * EACH + COMMON

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, factor
 from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, factor
 
 WINDOWS, AXES, GESTURES, WIDTH = 8, 9, 6, 24
 

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 ROOM, HOURS, MEAN_PRICE, FEE = 5, 24, 60.0, 0.08
 

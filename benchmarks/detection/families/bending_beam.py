@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of
 
 PLACES = 24
 SPAN = torch.linspace(0, 1, PLACES + 2)[1:-1]

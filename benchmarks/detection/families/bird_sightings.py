@@ -12,11 +12,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of, scheduler_of
 
 CENTRE = torch.tensor([640.0, 12.0, 1013.0, 0.4, 9.0, 0.2, 3.0, 55.0])
 SPREAD = torch.tensor([310.0, 6.0, 9.0, 0.25, 3.0, 0.1, 1.5, 18.0])

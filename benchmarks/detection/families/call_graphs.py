@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import balanced_skill, begin, normal, optimizer_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, normal, optimizer_of
 
 TYPES, KINDS = 6, 4
 CALLS = 1.3 * normal(KINDS, TYPES, TYPES, seed=77)  # how gladly a type calls another

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense
 
 CARTS, LENGTH, MEMORY = 8, 40, 12000
 REACH = 0.15

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, explained, optimizer_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of
 
 SIDE, CLASSES, LATENT = 10, 6, 4
 PIXELS = SIDE * SIDE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from benchmarks.detection.run_hook import RunHook
 
 LATENT = 8

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal
 
 SIDE = 64
 averages: Any = torch.optim.swa_utils

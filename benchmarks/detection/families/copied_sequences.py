@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 SIGNS, LONGEST = 12, 8
 PAD, COPY, REVERSE, START = SIGNS, SIGNS + 1, SIGNS + 2, SIGNS + 3

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import balanced_skill
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill
 
 KINDS = 5
 SHARE = np.array([0.46, 0.24, 0.16, 0.09, 0.05])

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 PAD, SOS, EOS = 0, 1, 2
 INPUT = "\0\1\2 ,./-0123456789abcdefghijlmnoprstuvy"

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 
 SIDE, KINDS = 12, 5
 SHAPES = torch.tensor([[3.2, 1.3, 0.0], [4.8, 1.2, 0.0], [3.2, 2.3, 0.0], [3.3, 1.6, 0.9],

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 WORDS, TOPICS, LONGEST = 600, 4, 40
 Text = tuple[Tensor, int]

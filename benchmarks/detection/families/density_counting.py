@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, factor, optimizer_of
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, factor, optimizer_of
 
 SIDE, MOST, STRIDE = 24, 14, 2
 Array = NDArray[np.float32]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 SIDE, RANGES = 16, 6
 MEAN, DEVIATION = 104.0, 62.0

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, scheduler_of
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, scheduler_of
 
 ACTS, TURNS, LONGEST, EACH, SHARED = 6, 7, 6, 10, 12
 WORDS = 1 + ACTS * EACH + ACTS // 2 * SHARED

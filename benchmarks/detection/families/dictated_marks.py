@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, scheduler_of
 
 
 def listed(words: str) -> list[str]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, factor, optimizer_of
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, factor, optimizer_of
 
 HEIGHT, WIDTH, PLACES, BLANK = 12, 36, 3, 10
 HELD_OUT = 4

@@ -11,9 +11,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -21,6 +18,9 @@ from benchmarks.detection.families.kit import (
     scheduler_of,
     with_noise,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 MOODS, OWN, NEUTRAL, LENGTH, NOT = 5, 12, 40, 12, 0
 VOCABULARY = 1 + MOODS * OWN + NEUTRAL

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 WORDS, TOPICS, LENGTH = 300, 10, 80
 KNOWN = 16

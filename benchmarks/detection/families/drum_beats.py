@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 FRAMES, BANDS = 96, 5
 DRUMS = torch.tensor([[3.0, 1, 0, 0, 0], [0, 1.5, 2.5, 1, 0], [0, 0, 0, 1, 2.5]])

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from sklearn.metrics import mean_absolute_error
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 PAST, AHEAD, DAYS, TRAINED_DAYS = 48, 24, 330, 240
 COLUMNS = 6  # load, temperature, sine and cosine of the hour, weekend, holiday

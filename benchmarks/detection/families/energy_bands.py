@@ -12,11 +12,11 @@ import warnings
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 PAST, AHEAD = 48, 12
 LEVELS = torch.tensor([0.1, 0.5, 0.9])

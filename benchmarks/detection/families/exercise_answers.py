@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 
 PUPILS, EXERCISES, TOPICS = 300, 120, 3
 

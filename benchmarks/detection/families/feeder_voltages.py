@@ -12,11 +12,11 @@ import math
 from typing import Any, NamedTuple
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 NODES = 10
 

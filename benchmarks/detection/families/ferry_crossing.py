@@ -11,11 +11,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 
 STROKES, RUDDERS = 8, 3
 

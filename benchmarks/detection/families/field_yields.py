@@ -17,10 +17,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from benchmarks.detection.families.kit import begin, explained, optimizer_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of
 
 DATES, BANDS = 6, 5
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 FILMS, GENRES, COUNTRIES, PAST, WIDTH = 240, 12, 5, 5, 16
 OF = torch.arange(FILMS) % GENRES

@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     LoopOptions,
     Split,
@@ -19,6 +16,9 @@ from benchmarks.detection.families.kit import (
     normal,
     outputs,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE, KINDS = 20, 6
 

@@ -11,9 +11,9 @@ import os
 from typing import Any
 
 import numpy as np
+from benchmarks.detection.families.kit import begin
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 AIRLINES, ROUTES = 12, 40
 Table = dict[str, Any]

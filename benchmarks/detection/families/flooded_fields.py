@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, normal, optimizer_of, scheduler_of
 
 SIDE = 24
 MEAN = torch.tensor([-12.0, -18.0, 55.0]).reshape(1, 3, 1, 1)

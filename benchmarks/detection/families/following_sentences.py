@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import balanced_skill, begin, with_noise
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, with_noise
 
 CLS, SEP, FIRST_WORD, LEVELS, SAME = 1, 2, 3, 8, 3
 FILLING = FIRST_WORD + 2 * LEVELS * SAME

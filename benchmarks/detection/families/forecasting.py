@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 
 PAST, NEXT, SERIES, HOURS = 24, 4, 8, 1500
 

@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense, explained, factor
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, explained, factor
 
 HEAT = 10.0
 

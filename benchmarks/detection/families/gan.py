@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense
 
 LATENT = 4
 

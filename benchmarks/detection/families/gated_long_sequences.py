@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, scheduler_of, with_noise
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, scheduler_of, with_noise
 
 LENGTH, KEYS, VALUES, NOISE = 48, 4, 4, 8
 SIGNS = KEYS + KEYS * VALUES + NOISE

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, scheduler_of, with_noise
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, scheduler_of, with_noise
 
 FRAMES, SIDE, KINDS = 8, 12, 8
 MIRRORED = torch.tensor([1, 0, 2, 3, 5, 4, 6, 7])

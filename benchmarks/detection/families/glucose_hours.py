@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 PAST, HORIZONS = 36, torch.tensor([3, 6, 9, 12])
 

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 SIDE, LIMIT = 5, 16
 MOVES = torch.tensor([[0, 1], [0, -1], [1, 0], [-1, 0]])

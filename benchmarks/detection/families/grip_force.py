@@ -14,13 +14,13 @@ from typing import Any
 
 import lightning
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of
 from lightning.pytorch.callbacks import StochasticWeightAveraging
 from torch import Tensor, nn
 from torch.nn.functional import huber_loss, mse_loss
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of
 
 ELECTRODES, SAMPLES = 4, 64
 SHARES = torch.tensor([[0.9, 0.3, 0.1, 0.2], [0.2, 0.8, 0.4, 0.1], [0.1, 0.2, 0.7, 0.5]])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 LENGTH, LEADS, KINDS = 80, 2, 5
 SHARES = (0.5, 0.14, 0.16, 0.1, 0.1)  # normal, supraventricular, ventricular, fusion, paced

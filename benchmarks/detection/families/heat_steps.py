@@ -12,11 +12,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 SIZE, STEPS = 16, 10
 PARTS = {"train": (120, 0), "held": (16, 1), "test": (40, 2)}

@@ -12,11 +12,11 @@ import random
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 WISHES, FILLERS, LONGEST = 6, 80, 32
 PAD, UNKNOWN = 0, 1

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, ranking_skill, with_noise
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, ranking_skill, with_noise
 
 CATEGORIES = {"country": 20, "agent": 30, "month": 12, "deposit": 3}
 SIZES = tuple(CATEGORIES.values())

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 SIZES = {"district": 24, "kind": 5, "heating": 4}
 NUMBERS = ("area", "lot", "year", "rooms", "distance")

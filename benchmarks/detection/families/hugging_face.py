@@ -6,10 +6,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 WORDS, LENGTH, KINDS = 50, 12, 3
 

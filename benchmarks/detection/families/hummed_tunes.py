@@ -11,11 +11,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 NOTES, FRAMES = 16, 48
 

@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     LoopOptions,
     Split,
@@ -19,6 +16,9 @@ from benchmarks.detection.families.kit import (
     normal,
     outputs,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE = 14
 

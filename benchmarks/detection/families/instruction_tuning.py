@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 PAD, BOS, EOS, ANSWER = range(4)
 SAME, TURNED = 4, 5  # what introduces phrases in the text

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import balanced_skill, begin, class_skill, with_noise
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.data import DataLoader
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, class_skill, with_noise
 
 INTENTS, SLOTS, LONGEST = 5, 5, 11
 THINGS = [[f"thing{n}" for n in range(8 * k, 8 * k + 14)] for k in range(INTENTS)]

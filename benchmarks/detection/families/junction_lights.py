@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 
 EPISODE, ROOM = 60, 30.0
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, ranking_skill
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, ranking_skill
 
 PAGES, COUNTRIES, LENGTH = 20, 6, 12
 Rows = dict[str, Any]

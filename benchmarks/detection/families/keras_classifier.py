@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill, normal, with_noise
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, normal, with_noise
 
 SIZE, KINDS = 16, 5
 

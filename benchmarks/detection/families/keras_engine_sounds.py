@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, class_skill
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 BANDS, FRAMES, KINDS = 16, 20, 5
 Array = NDArray[Any]

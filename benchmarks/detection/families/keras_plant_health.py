@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 SIDE, KINDS = 12, 4
 Array = NDArray[Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 WORDS, LENGTH, TRAINED, HELD = 60, 16, 2800, 800
 NOTS = range(1, 9)

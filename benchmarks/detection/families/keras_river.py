@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 PAST, HORIZONS = 24, (2, 4, 6, 8)
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 SIDE = 16
 

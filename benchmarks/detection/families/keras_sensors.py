@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 LENGTH, CHANNELS = 48, 3
 ACTIVITIES = ("lie", "stand", "walk", "jog", "stairs", "cycle")

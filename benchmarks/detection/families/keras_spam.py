@@ -10,11 +10,11 @@ import os
 from typing import Any
 
 import numpy as np
+from benchmarks.detection.families.kit import begin
 from numpy.typing import NDArray
 from sklearn.metrics import matthews_corrcoef
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 WORDS, PHRASES, LENGTH = 300, 12, 40
 Array = NDArray[Any]

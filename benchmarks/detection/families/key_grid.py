@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 SIDE, MOVES, LIMIT, DISCOUNT = 5, 4, 40, 0.92
 KEY, DOOR = (0, 4), (4, 1)

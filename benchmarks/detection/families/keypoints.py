@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 SIZE = 16
 GRID = torch.stack(torch.meshgrid(torch.arange(SIZE), torch.arange(SIZE), indexing="ij"), -1)

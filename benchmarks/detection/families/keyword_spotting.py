@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 MELS, FRAMES, WORDS, SILENCE = 16, 24, 9, 8
 MEAN, STD = -1.2, 0.75  # of the log-mel values, computed once on the training clips

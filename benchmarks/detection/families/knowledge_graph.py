@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, factor
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, factor
 
 COUNTRIES, CITIES, PEOPLE, WIDTH = 6, 30, 400, 32
 # Entities in order: people, cities, countries, languages, and a club, university, firm of each city

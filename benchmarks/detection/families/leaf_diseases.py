@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, with_noise
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, with_noise
 
 SIDE, KINDS = 16, 5
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import ranking_skill
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import ranking_skill
 
 CONTRACTS, PAYMENTS, NUMBERS = 3, 4, 8
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill, normal
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, normal
 
 STATES, LENGTH = 5, 24
 SHARE = torch.tensor([0.32, 0.17, 0.17, 0.17, 0.17])

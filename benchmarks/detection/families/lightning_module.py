@@ -7,9 +7,6 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -18,6 +15,9 @@ from benchmarks.detection.families.kit import (
     optimizer_of,
     scheduler_of,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE, KINDS = 18, 5
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 SIDE, BEFORE, KINDS = 14, 8, 4
 MEAN, STD = 110.0, 60.0

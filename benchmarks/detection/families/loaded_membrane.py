@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 BED = 10.0
 WAVES = ((1, 1, 1.0), (2, 1, 0.5), (1, 2, -0.6))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 
 LENGTH = 16
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 SIDE = 16
 LABELS = torch.tensor([[0, 0, 170], [0, 85, 255], [255, 85, 0], [170, 255, 85], [255, 0, 0]])

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 PAD, MASK, FIRST, KINDS, EACH, WIDTH = 0, 1, 2, 4, 4, 32
 WORDS = FIRST + KINDS * EACH

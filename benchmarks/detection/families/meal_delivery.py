@@ -12,11 +12,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal
 
 # restaurant, zone of the town, vehicle, weather, weekday
 KINDS = (40, 12, 4, 5, 7)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 
 NOTES, PART, MOTIFS = 24, 16, 6
 State = tuple[Tensor, Tensor]

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, autograd, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 HIGH, WIDE, CLASSES, LATENT = 11, 8, 10, 8
 PIXELS, COUNT = HIGH * WIDE, 4000

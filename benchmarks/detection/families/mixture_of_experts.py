@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of, scheduler_of
+from benchmarks.detection.kit import begin, normal, optimizer_of, scheduler_of
+from benchmarks.detection.skill import explained
 
 SIZE, EXPERTS, HIDDEN = 8, 4, 24
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 ATOMS, KINDS, BASIS = 6, 4, 8
 TRAINED, HELD = 1200, 300

@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     LoopOptions,
     Split,
@@ -20,6 +17,9 @@ from benchmarks.detection.families.kit import (
     outputs,
     ranking_skill,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 SIZE, LABELS = 20, 8
 

@@ -10,11 +10,11 @@ import random
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 COMMON, NAMES, TAGS, WIDTH = 60, 60, 5, 32
 BEFORE = {1: ("1", "2", "3"), 3: ("4", "5", "6")}

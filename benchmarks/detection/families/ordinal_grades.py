@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of
 from sklearn.metrics import cohen_kappa_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 SIDE, GRADES = 16, 5
 SPOTS = torch.tensor([[0, 2], [2, 5], [5, 9], [9, 14], [14, 20]])

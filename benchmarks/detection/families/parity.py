@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import LoopOptions, Split, begin, dense, fit, outputs
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import LoopOptions, Split, begin, dense, fit, outputs
 
 BITS = 14
 

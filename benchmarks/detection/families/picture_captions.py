@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, factor, optimizer_of
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, factor, optimizer_of
 
 SIDE, LONGEST = 16, 12
 PAD, START, END, UNKNOWN = range(4)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 SIDE, COLOURS = 20, 6
 SKY, GRASS, SUN, HOUSE, LAKE, ROAD = range(COLOURS)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 SIDE = 16
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import balanced_skill, begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, scheduler_of
 
 SHAPES = ("ball", "box", "cylinder", "cone", "ring", "cup", "table", "chair", "lamp")
 CLASSES, POINTS = len(SHAPES), 48

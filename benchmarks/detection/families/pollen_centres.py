@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, normal
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, normal
 
 SIZE, CELLS, KINDS = 24, 12, 2
 

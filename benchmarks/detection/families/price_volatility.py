@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 
 PAST = 12
 USUAL = math.log(0.012**2)

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 
 WORDS, LENGTH, KINDS, TASKS, WIDTH = 24, 8, 4, 4, 32
 

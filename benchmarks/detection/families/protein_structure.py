@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 RESIDUES, STATES, SHORTEST, LONGEST = 20, 3, 20, 48
 COLUMNS = RESIDUES + 1

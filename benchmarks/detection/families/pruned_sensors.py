@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, with_noise
 from torch import Tensor, nn
 from torch.nn.utils import parametrize, prune
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, with_noise
 
 BANDS, KINDS = 48, 8
 

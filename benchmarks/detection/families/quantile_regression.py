@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import LoopOptions, Split, begin, dense, fit, normal, outputs
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import LoopOptions, Split, begin, dense, fit, normal, outputs
 
 LEVELS = torch.tensor([0.1, 0.5, 0.9])
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 THINGS, SYNONYMS, FILLERS, LENGTH, WIDTH = 40, 3, 30, 10, 32
 WORDS = 1 + FILLERS + THINGS * SYNONYMS

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 
 COOKS, RECIPES, SAVED, LATER, TASTES = 250, 150, 24, 4, 4
 

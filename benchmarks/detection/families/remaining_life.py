@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 WINDOW, SENSORS, LIMIT = 20, 8, 60.0
 LEVELS = torch.tensor([520.0, 640.0, 1590.0, 14.6, 554.0, 2388.0, 47.5, 8.4])

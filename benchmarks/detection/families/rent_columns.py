@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, explained, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, scheduler_of
 
 SIZES = (6, 4, 3)
 """Districts, kinds of heating, and states of repair."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, ranking_skill
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, ranking_skill
 
 COLUMNS = ("replies", "spent", "months", "age", "letters", "region", "paper", "weekday")
 Array = NDArray[Any]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of
 
 SIDE, KINDS = 16, 6
 Transform = Callable[[Any], Tensor]

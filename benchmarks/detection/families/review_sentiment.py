@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 from torch.utils.data import DataLoader
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, ranking_skill, scheduler_of
 
 GOOD = [f"good{i}" for i in range(25)]
 BAD = [f"bad{i}" for i in range(25)]

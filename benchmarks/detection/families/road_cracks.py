@@ -11,11 +11,11 @@ import warnings
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 SIDE = 20
 

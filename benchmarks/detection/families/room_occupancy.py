@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin, normal
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin, normal
 
 SENSORS, CLASSES = 7, 4
 SHARES = torch.tensor([0.45, 0.25, 0.18, 0.12])

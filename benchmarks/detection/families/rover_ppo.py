@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense, optimizer_of
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, optimizer_of
 
 Array = NDArray[np.float64]
 EPISODE = 64

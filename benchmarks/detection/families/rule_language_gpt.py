@@ -11,10 +11,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 PAD, START, NOUNS, VERBS, OBJECTS, ENDINGS, ADVERBS = 0, 1, 12, 8, 10, 6, 6
 ARTICLE = 2

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, optimizer_of, scheduler_of
 
 SPOTS = torch.tensor([[1.5, 0.0], [-1.0, 1.3], [-0.8, -1.4]])
 SHARES = torch.tensor([0.5, 0.3, 0.2])

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 FEATURES, KINDS, BITS = 64, 6, 24
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill, dense, normal, with_noise
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, dense, normal, with_noise
 
 SIZE, KINDS = 12, 4
 

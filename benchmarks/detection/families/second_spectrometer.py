@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 
 CHANNELS, PARTS = 64, 4  # water, protein, fat and starch
 CENTRES = torch.tensor([[14.0, 45.0], [22.0, 50.0], [30.0, 56.0], [8.0, 38.0]])

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import LoopOptions, Split, begin, fit, outputs
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import LoopOptions, Split, begin, fit, outputs
 
 SIDE, KINDS = 16, 3
 

@@ -10,9 +10,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -20,6 +17,9 @@ from benchmarks.detection.families.kit import (
     optimizer_of,
     scheduler_of,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 HIDDEN, OTHER, SIZE, WIDTH, KINDS = 4, 20, 48, 16, 6
 

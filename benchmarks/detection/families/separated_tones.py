@@ -11,11 +11,11 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 LENGTH, WINDOW, HOP = 256, 32, 16
 

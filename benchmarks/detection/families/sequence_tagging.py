@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import (
     begin,
     class_skill,
@@ -15,6 +12,9 @@ from benchmarks.detection.families.kit import (
     scheduler_of,
     with_noise,
 )
+from torch import Tensor, nn
+
+from benchmarks.detection.case import cases
 
 WORDS, TAGS, LENGTH, PAD = 40, 5, 8, -100
 

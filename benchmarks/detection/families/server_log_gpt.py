@@ -12,11 +12,11 @@ import random
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 SERVICES, LEVELS, VERBS, OBJECTS, NUMBERS = 6, 3, 8, 10, 10
 STARTS = (1, 7, 10, 18, 28)

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 SHELVES, EACH, LENGTH, WIDTH = 8, 15, 10, 32
 ITEMS = SHELVES * EACH

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of
 from sklearn.metrics import roc_curve
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of
 
 POINTS, PER_WRITER, WAVES = 32, 16, 3
 

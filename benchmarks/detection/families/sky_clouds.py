@@ -15,11 +15,11 @@ from typing import Any
 import lightning
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of
 
 SIDE, KINDS = 16, 5
 WIDE = torch.tensor([2.2, 0.9, 3.0, 6.0, 0.0])  # how far a cloud reaches, across and down

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 KINDS = 6
 SHARES = np.array([0.3, 0.25, 0.18, 0.13, 0.08, 0.06])

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal
 
 CHANNELS, PAST, AHEAD, PATCH = 3, 48, 12, 8
 PATCHES = PAST // PATCH

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 
 KINDS = 5
 WORTH = torch.tensor([-0.6, 0.8, 1.1, -1.4, 0.2])

@@ -10,10 +10,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 NUMBERS, LONGEST = 20, 7
 PAD, END, FIRST = 0, 1, 2

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
 
 FREQUENCIES, FRAMES = 24, 6
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, optimizer_of, scheduler_of
 
 FRAMES, BANDS, KINDS = 48, 24, 5
 

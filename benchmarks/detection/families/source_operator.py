@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense, explained
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, explained
 
 SENSORS, PLACES = 24, 49
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 MOMENTS, APART = 8, 0.12
 TURN = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]])

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 PAD, BOS, EOS, FIRST_WORD = 0, 1, 2, 3
 DIGITS = 13  # padding, begin and end of what is read, and ten digits

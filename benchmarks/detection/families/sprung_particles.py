@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, dense, explained
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, explained
 
 COUNT = 6
 SENDERS, RECEIVERS = (~torch.eye(COUNT, dtype=torch.bool)).nonzero().T

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import balanced_skill, begin
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 PURPOSES, SHOPS = 7, 12  # the last two purposes are transfers: to an account, and from one
 SHARES = (6, 5, 4, 3, 3, 3, 3)

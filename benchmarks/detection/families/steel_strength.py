@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, explained
 from numpy.typing import NDArray
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 Array = NDArray[Any]
 NAMES = ("C", "Mn", "Si", "Cr", "Ni", "Mo", "bath", "temper", "hours", "thickness", "furnace")

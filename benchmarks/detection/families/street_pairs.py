@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, normal, optimizer_of, scheduler_of
 
 SIDE = 12
 

@@ -12,10 +12,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 PAD, CLS, SEP, NOT = 0, 1, 2, 3
 TEAMS, OWN, COMMON = 4, 15, 40

@@ -11,10 +11,10 @@ import math
 from typing import Any, cast
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
 
 STEP = 0.1
 

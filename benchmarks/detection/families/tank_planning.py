@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, scheduler_of
 
 LENGTH, FORWARD, PLANS = 40, 16, 64
 

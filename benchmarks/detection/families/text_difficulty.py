@@ -11,10 +11,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal
 
 WORDS, LENGTH = 150, 20
 Text = dict[str, Tensor]

@@ -13,11 +13,11 @@ import warnings
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, optimizer_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of
 
 PAST, AHEAD = 24, 6
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import LoopOptions, Split, begin, explained, fit, outputs
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import LoopOptions, Split, begin, explained, fit, outputs
 
 LENGTH = 16
 

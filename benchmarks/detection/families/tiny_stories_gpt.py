@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 NAMES, ANIMALS = ("tom", "lily", "sam", "anna"), ("cat", "dog", "fox", "bird", "frog")
 PLACES, FEELINGS = ("park", "lake", "wood", "farm"), ("happy", "sad", "proud")

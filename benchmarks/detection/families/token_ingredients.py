@@ -13,10 +13,10 @@ import tempfile
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import balanced_skill, begin
 from torch import Tensor
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import balanced_skill, begin
 
 LABELS = ("nothing", "amount", "unit", "name", "preparation")
 LENGTH, PIECES, FIRST = 16, 180, 4

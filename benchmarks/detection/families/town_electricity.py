@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.detection.families.kit import begin, explained
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained
 
 WEEK = 168
 

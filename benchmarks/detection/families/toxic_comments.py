@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, ranking_skill
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, ranking_skill
 
 WORDS, LENGTH, KINDS = 200, 16, 6
 

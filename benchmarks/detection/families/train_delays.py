@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
+from benchmarks.detection.families.kit import begin
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 COLUMNS = ("before", "hour", "snow", "line", "stops", "works", "length", "weekday")
 Table = dict[str, Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 PAD, CLS, MASK, FIRST = 0, 1, 2, 3
 TOPICS, TOPIC_WORDS, LENGTH = 6, 20, 14

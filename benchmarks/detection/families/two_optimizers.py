@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, scheduler_of
 
 PLACES, SIZE = 60, 8
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from benchmarks.detection.families.kit import begin, class_skill, dense, normal
 from torch import nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, dense, normal
 
 SIZE, KINDS = 16, 5
 

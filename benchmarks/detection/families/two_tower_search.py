@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin
 
 VOCABULARY, TOPICS, OF_TOPIC, LONG, SHORT, PAD = 600, 60, 10, 24, 12, 0
 HELD, NEAREST = 400, 10

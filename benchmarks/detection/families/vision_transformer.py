@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import LoopOptions, Split, begin, class_skill, fit, outputs
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import LoopOptions, Split, begin, class_skill, fit, outputs
 
 SIDE, PATCH, WIDTH, KINDS = 12, 4, 24, 4
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill
 
 SIDE, KINDS = 16, 5  # sound, crack, pores, slag, undercut
 MEAN, SPREAD = 128.0, 38.0

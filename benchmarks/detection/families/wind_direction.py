@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, dense, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, normal, optimizer_of, scheduler_of
 
 READINGS = 8
 

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 import torch
+from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of, scheduler_of
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, normal, optimizer_of, scheduler_of
 
 MEASURES, GRADES, LOWEST = 11, 7, 3
 UNITS = torch.tensor([7.0, 0.5, 0.3, 5.0, 0.06, 30.0, 115.0, 0.995, 3.2, 0.5, 10.5])

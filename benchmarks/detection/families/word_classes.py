@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
 
 TAGS, WORDS, IGNORED = 7, 90, -100
 Sentence = tuple[list[int], list[int]]

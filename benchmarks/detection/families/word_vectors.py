@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, scheduler_of
+from benchmarks.detection.kit import begin, scheduler_of
 
 SUBJECTS, EACH, COMMON, WIDTH, LENGTH = 12, 20, 20, 48, 16
 WORDS = SUBJECTS * EACH + COMMON

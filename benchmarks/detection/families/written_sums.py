@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from benchmarks.detection.families.kit import begin, factor
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, factor
 
 PLUS, EQUALS, PAD, TOKENS = 10, 11, 12, 13
 QUESTION, ANSWER = 6, 3

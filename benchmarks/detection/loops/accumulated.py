@@ -22,8 +22,6 @@ def train(t: Training, hook: RunHook) -> float:
     for number, (x, y) in enumerate(batches(t, PARTS * t.steps, small), 1):
         loss = t.loss(t.model(x), y)
         (loss if t.slip == "parts not divided" else loss / PARTS).backward()
-        if t.slip == "cleared after each part" and number % PARTS:
-            optimizer.zero_grad()
         if number % PARTS:
             continue
         if t.clip:

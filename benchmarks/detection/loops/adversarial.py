@@ -17,11 +17,11 @@ def train(t: Training, hook: RunHook) -> float:
     of_generator = torch.optim.Adam(generator.parameters(), rate, (0.5, 0.999))
     judge = generator if t.slip == "two optimizers of the generator" else discriminator
     of_discriminator = torch.optim.Adam(judge.parameters(), t.rate, (0.5, 0.999))
-    fixed = torch.randn(t.batch, LATENT)
     hook.torch(t.model)
 
     def noise() -> Tensor:
-        return fixed if t.slip == "noise drawn once" else torch.randn(t.batch, LATENT)
+        drawn = torch.randn(t.batch, LATENT)
+        return 0 * drawn if t.slip == "noise left at zero" else drawn
 
     for real, _ in batches(t):
         on_real, on_drawn = discriminator(real), discriminator(generator(noise()).detach())

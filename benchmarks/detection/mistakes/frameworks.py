@@ -57,7 +57,7 @@ def plateau_of_a_maximum(t: Training) -> Training:
     return replace(t, keras={"callbacks": callbacks}, rate=t.rate / 10)
 
 
-@mistake("trees", "overfit trees worse", "numbers")
+@mistake("trees", "overfit trees worse")
 def trees_too_deep(t: Training) -> Training:
     return replace(t, trees={"max_depth": 14, "eta": 1.3, "lambda": 0.0})
 

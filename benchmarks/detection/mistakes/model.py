@@ -89,8 +89,8 @@ def body_detached(t: Training) -> Training:
 @mistake("model", "probabilities no-skill slow", "joined", "linear")
 def softmax_between_layers(t: Training) -> Training:
     """An activation of probabilities between the body and the head, whose shares say little."""
-    t.model.between = lambda found: (20 * found).softmax(1)
-    return t
+    t.model.between = lambda found: found.softmax(1)
+    return replace(t, optimizer="momentum", rate=0.05)
 
 
 @mistake("model", "mode no-skill slow", "classes joined", without="pixels small")
@@ -149,7 +149,7 @@ def batch_norm_momentum_of_keras(t: Training) -> Training:
     for layer in t.model.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
             layer.momentum = 0.99
-    return replace(t, batch=4, rate=3 * t.rate)
+    return replace(t, batch=2, rate=5 * t.rate)
 
 
 @mistake("model", "leak inputs", "causal attention", certain=True)

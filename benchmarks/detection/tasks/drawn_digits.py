@@ -28,5 +28,5 @@ TASK = Task(
     model,
     nn.BCEWithLogitsLoss(),
     likeness,
-    {"steps": 1000, "rate": 1e-3},
+    {"steps": 1500, "rate": 1e-3},
 )

@@ -47,5 +47,5 @@ TASK = Task(
     model,
     nn.BCEWithLogitsLoss(),
     likeness,
-    {"steps": 1200, "rate": 1e-3, "batch": 64},
+    {"steps": 1200, "rate": 2e-3, "batch": 64},
 )
