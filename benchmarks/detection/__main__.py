@@ -7,7 +7,7 @@ Trains a fixed sample of some hundred small models with the hook attached, healt
 mistakes, decides by their own skill on held-out data which are harmful, lets the rules watch them,
 and prints how many are found, named, and alarmed without reason, and each miss. ``--keep`` keeps
 the runs, and trains only those that are not there yet; ``--judge`` judges kept runs again without
-training.
+training, and prints on which of them the rules say something else than when they were kept.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PARTS = ("tasks", "scripts", "held_out")
 
+RECOMMENDED = "recommended"
+PROFILES = (RECOMMENDED, "sagemaker")
+
 ENOUGH = 150
 """Healthy runs, and harmful ones, that the figures on the page need."""
 
@@ -44,6 +47,7 @@ def main() -> None:
     parser.add_argument(
         "--cases", metavar="FILE", type=Path, help="cases named there, a 'group/name' a line"
     )
+    parser.add_argument("--profile", choices=PROFILES, action="append", help="default: recommended")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the runs there")
     parser.add_argument("--judge", metavar="FOLDER", type=Path, help="judge runs that lie there")
     parser.add_argument("--seeds", type=int, default=1, help="of each case")
@@ -61,6 +65,7 @@ def main() -> None:
 
 def run(arguments: argparse.Namespace, folder: Path) -> None:
     # In the environment only: the one that this started in may lack what these need.
+    from benchmarks.detection import verdicts
     from benchmarks.detection.judge import Result, judge
     from benchmarks.detection.kept import made
     from benchmarks.detection.make import make
@@ -74,13 +79,22 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
         runs = [run for part in by_part.values() for run in runs_of(part, folder, arguments.seeds)]
         make(runs, arguments.jobs, arguments.save_interval, until)
     trained = time.monotonic() - started
+    profiles = arguments.profile or [RECOMMENDED]
     results: dict[str, Result] = {
-        part: judge(cases, runs, arguments.jobs)
+        part: judge(cases, runs, arguments.jobs, profiles)
         for part, cases in by_part.items()
         if (runs := made(cases, folder))
     }
-    text = report(results)
+    text = report(results, profiles)
     print(f"{text}\n{lists(results)}")
+    if RECOMMENDED in profiles:
+        judged = [one for result in results.values() for one in result.judged]
+        before, after = verdicts.read(folder), verdicts.verdicts(judged)
+        if arguments.judge:
+            changed = verdicts.changes(before, after)
+            print(f"**Changed since the runs were kept** ({len(changed)})", *changed, "", sep="\n")
+        else:
+            verdicts.write(folder, {**before, **after})
     print(
         f"{sum(len(r.judged) for r in results.values())} runs trained in {trained:.0f} s, "
         f"judged in {time.monotonic() - started - trained:.0f} s, {arguments.jobs} processes, "

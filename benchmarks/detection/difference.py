@@ -74,8 +74,7 @@ def _name(pair: Pair) -> str:
 
 
 def _said(one: Judged) -> str:
-    alarm = one.alarm()
-    return "nothing" if alarm is None else alarm.rule
+    return one.lead or "nothing"
 
 
 def main() -> None:

@@ -11,14 +11,11 @@ from tocsin.contracts import find, id_and_place
 from tocsin.evaluation import check
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import RuleStatus, Severity
-from tocsin.rules import RECOMMENDED, SAGEMAKER
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch
 
 from benchmarks.detection.progress import work
 from benchmarks.detection.runs import Run
-
-PROFILES = (RECOMMENDED, SAGEMAKER)
 
 CONTRACTS = "BrokenContract"
 """The rule that fires for any contract."""

@@ -10,12 +10,9 @@ from tocsin.rules import RECOMMENDED
 
 from benchmarks.detection.case import Case
 from benchmarks.detection.causes import named_by
-from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation, evaluate
+from benchmarks.detection.evaluate import Alarm, Evaluation, evaluate
 from benchmarks.detection.runs import Run
 from benchmarks.detection.truth import Truth, references, truth
-
-LONG = 2000
-"""Steps of a run that is long enough for the target of the time to find."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,12 @@ class Judged:
     def alarm(self, profile: str = RECOMMENDED) -> Alarm | None:
         """The first alarm that counts."""
         return self.evaluations[profile].first
+
+    @property
+    def lead(self) -> str | None:
+        """The rule or contract of the finding that people read first, if there is an alarm."""
+        alarm = self.evaluations[RECOMMENDED].lead
+        return alarm.name if alarm else None
 
     def named(self, profile: str = RECOMMENDED) -> bool:
         """Return whether the finding that leads names a cause of the fault."""
@@ -55,7 +58,10 @@ class Result:
 
 
 def judge(
-    cases: Iterable[Case], runs: Sequence[Run], jobs: int = 2, profiles: Sequence[str] = PROFILES
+    cases: Iterable[Case],
+    runs: Sequence[Run],
+    jobs: int = 2,
+    profiles: Sequence[str] = (RECOMMENDED,),
 ) -> Result:
     """Decide what each run is, then let the rules watch all but those undecided."""
     known = {case.folder: case for case in cases}

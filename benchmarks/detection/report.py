@@ -9,18 +9,18 @@ from pathlib import Path
 from tocsin.rules import RECOMMENDED
 
 from benchmarks.detection.case import Case
-from benchmarks.detection.evaluate import PROFILES
-from benchmarks.detection.judge import LONG, Judged, Result, median_share
+from benchmarks.detection.judge import Judged, Result, median_share
 from benchmarks.detection.wilson import share
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
 BEGIN, END = "<!-- detection: begin -->", "<!-- detection: end -->"
 
 
-def report(results: Mapping[str, Result]) -> str:
+def report(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED,)) -> str:
     """Return the figures of each part, of each kind of mistake and of each loop."""
     every = Result([one for result in results.values() for one in result.judged])
-    parts = [_overall(results), _by("mistake in", every, _kind), _by("loop", every, _loop)]
+    overall = _overall(results, profiles)
+    parts = [overall, _by("mistake in", every, _kind), _by("loop", every, _loop)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -39,11 +39,11 @@ def write(text: str, page: Path = PAGE, begin: str = BEGIN, end: str = END) -> N
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}", "utf-8")
 
 
-def _overall(results: Mapping[str, Result]) -> str:
+def _overall(results: Mapping[str, Result], profiles: Sequence[str]) -> str:
     head = ["runs of", "profile", "harmful ones found", "named by the leading finding"]
-    head += ["found at, median", f"… in runs of {LONG} steps", "healthy ones alarmed", "undecided"]
+    head += ["found at, median", "healthy ones alarmed", "undecided"]
     rows = [
-        _counts(name, profile, result) for name, result in results.items() for profile in PROFILES
+        _counts(name, profile, result) for name, result in results.items() for profile in profiles
     ]
     return table(head, rows)
 
@@ -51,14 +51,12 @@ def _overall(results: Mapping[str, Result]) -> str:
 def _counts(name: str, profile: str, result: Result) -> list[str]:
     harmful, healthy = result.of("harmful"), result.of("healthy")
     found = [one for one in harmful if one.alarm(profile)]
-    long = [one for one in found if one.evaluations[profile].steps >= LONG]
     return [
         name.replace("_", " "),
         profile,
         share(len(found), len(harmful)),
         share(sum(one.named(profile) for one in found), len(found)),
         median_share(found, profile),
-        f"{median_share(long, profile)} of {len(long)}",
         share(sum(one.alarm(profile) is not None for one in healthy), len(healthy)),
         str(len(result.of("undecided"))),
     ]

@@ -11,7 +11,7 @@ from tocsin.rules import RECOMMENDED, rule_names
 
 from benchmarks.detection.case import Case, cases
 from benchmarks.detection.causes import CAUSES, named_by
-from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation
+from benchmarks.detection.evaluate import Alarm, Evaluation
 from benchmarks.detection.judge import Judged, Result
 from benchmarks.detection.progress import work
 from benchmarks.detection.report import BEGIN, END, PAGE, lists, report, write
@@ -19,6 +19,8 @@ from benchmarks.detection.runs import Run, in_turns, runs_of
 from benchmarks.detection.sample import of_scripts, of_tasks, quick
 from benchmarks.detection.thresholds import FILE, digest, text
 from benchmarks.detection.truth import truth
+from benchmarks.detection.verdicts import changes, read, verdicts
+from benchmarks.detection.verdicts import write as write_verdicts
 from benchmarks.detection.wilson import share, wilson
 
 
@@ -144,7 +146,7 @@ def test_a_share_in_words() -> None:
 
 def judged(case: Case, truth: str, *alarms: Alarm) -> Judged:
     evaluation = Evaluation(steps=2500, alarms=alarms, failed=())
-    evaluations = {} if truth == "undecided" else dict.fromkeys(PROFILES, evaluation)
+    evaluations = {} if truth == "undecided" else {RECOMMENDED: evaluation}
     return Judged(case, Run(case.folder, 0, Path()), 0.5, 0.9, truth, evaluations)
 
 
@@ -168,7 +170,7 @@ def test_the_report_counts_runs() -> None:
     text = report(results)
     row = next(line for line in text.splitlines() if "| recommended |" in line)
     assert "| 2/4 = 50.0 % (15.0–85.0) | 1/2 = 50.0 %" in row
-    assert "| 8 % | 8 % of 2 | 1/3 = 33.3 %" in row
+    assert "| 8 % | 1/3 = 33.3 %" in row
     assert text.count("| script | 2/4 | 1/2 | 8 % | 1/3 |") == 2
     text = lists(results)
     assert "* model: odd: DeadRelu at 2 %: DeadRelu it is" in text
@@ -176,6 +178,14 @@ def test_the_report_counts_runs() -> None:
         "* model: frozen: skill 0.50, the reference has 0.90; beside it: Overfit (resolved)" in text
     )
     assert "* model: shuffled labels: NonFiniteData at 5 %" in text
+
+
+def test_a_change_of_a_rule_shows_run_by_run(tmp_path: Path) -> None:
+    assert read(tmp_path) == {}
+    before = [judged(ODD, "healthy"), judged(SHUFFLED, "harmful", alarm("NoSkill", 9))]
+    write_verdicts(tmp_path, verdicts([*before, judged(FROZEN, "undecided")]))
+    after = [judged(ODD, "healthy", alarm("DeadRelu", 9)), before[1], judged(FROZEN, "harmful")]
+    assert changes(read(tmp_path), verdicts(after)) == ["* healthy model/odd 0: nothing → DeadRelu"]
 
 
 def test_the_report_is_written_between_its_marks(tmp_path: Path) -> None:
