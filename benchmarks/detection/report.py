@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from tocsin.rules import RECOMMENDED
 
-from benchmarks.detection.case import Case
 from benchmarks.detection.judge import Judged, Result, median_share
 from benchmarks.detection.wilson import share
 
@@ -20,7 +20,7 @@ def report(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED
     """Return the figures of each part, of each kind of mistake and of each loop."""
     every = Result([one for result in results.values() for one in result.judged])
     overall = _overall(results, profiles)
-    parts = [overall, _by("mistake in", every, _kind), _by("loop", every, _loop)]
+    parts = [overall, _by("mistake in", every, "kind"), _by("loop", every, "loop")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -62,17 +62,9 @@ def _counts(name: str, profile: str, result: Result) -> list[str]:
     ]
 
 
-def _kind(case: Case) -> str:
-    return case.kind
-
-
-def _loop(case: Case) -> str:
-    return case.loop
-
-
-def _by(title: str, result: Result, key: Callable[[Case], str]) -> str:
+def _by(title: str, result: Result, attribute: str) -> str:
     rows = []
-    for name, part in result.by(key).items():
+    for name, part in result.by(attrgetter(attribute)).items():
         harmful, healthy = part.of("harmful"), part.of("healthy")
         found = [one for one in harmful if one.alarm()]
         rows.append([

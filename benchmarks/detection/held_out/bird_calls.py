@@ -33,9 +33,8 @@ def train(seed: int, hook: Any, rate: float = 3e-3, epochs: int = 8, batch: int 
           decibels: bool = False, dropout: float = 0.0, fault: str = "") -> float:  # fmt: skip
     begin(seed)
     (x, y), (held_x, held_y) = calls(1500, seed + 4000), calls(400, seed + 4001)
-    if decibels or fault == "decibels in training alone":
-        x = 10 * (x + 1e-3).log10() / 20 + 0.5
-        held_x = held_x if fault else 10 * (held_x + 1e-3).log10() / 20 + 0.5
+    if decibels:
+        x, held_x = ((part + 1e-3).log10() / 2 + 0.5 for part in (x, held_x))
     if fault == "silence not padded":
         x, held_x = x.log() * (x > 0.3), held_x.log() * (held_x > 0.3)
         x[::50, 0, 0] = -float("inf")
@@ -50,12 +49,8 @@ def train(seed: int, hook: Any, rate: float = 3e-3, epochs: int = 8, batch: int 
     )  # fmt: skip
     if fault == "softmax in the model":
         model.append(nn.Softmax(1))
-    if fault == "backbone frozen":
-        model[:8].requires_grad_(False)
-        for layer in (model[0], model[4]):
-            nn.init.normal_(layer.weight, std=1e-3)
     hook.torch(model)
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], rate)
+    optimizer = torch.optim.Adam(model.parameters(), rate)
     criterion = nn.CrossEntropyLoss()
     for _ in range(epochs):
         model.train()
@@ -81,16 +76,12 @@ CASES = cases(
         "large batches": {"batch": 128, "epochs": 14, "rate": 6e-3},
     },
     {
-        "decibels in training alone": (
-            "inputs overfit worse", {"fault": "decibels in training alone"},
-        ),
         "silence not padded": ("not-finite", {"fault": "silence not padded"}),
         "names sorted, files not": ("no-skill overfit", {"fault": "names sorted, files not"}),
+        "rate of 1e-6": ("slow no-skill", {"rate": 1e-6}),
         "twelve calls": ("overfit", {"fault": "twelve calls"}),
         "softmax in the model": (
             "probabilities no-skill slow", {"fault": "softmax in the model", "rate": 1e-4},
         ),
-        "backbone frozen": ("unbound no-skill", {"fault": "backbone frozen"}),
-        "rate of 3": ("fast worse no-skill dead collapse", {"rate": 3.0}),
     },
 )  # fmt: skip

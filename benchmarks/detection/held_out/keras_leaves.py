@@ -20,7 +20,7 @@ def leaves(count: int, seed: int) -> tuple[Any, Any]:
     kind = draw.integers(KINDS, size=count)
     grid = np.linspace(-1.2, 1.2, SIDE)
     radius = np.hypot(grid[:, None], grid[None])
-    angle = np.arctan2(grid[:, None], grid[None]) + draw.uniform(0, 6.3, (count, 1, 1))
+    angle = np.arctan2(grid[:, None], grid[None]) + draw.uniform(0, 0.6, (count, 1, 1))
     edge = 0.75 + 0.3 * np.cos((kind[:, None, None] + 2) * angle)
     pictures = 200.0 * (radius < edge) + draw.normal(0, 25, (count, SIDE, SIDE))
     return np.clip(pictures, 0, 255)[..., None].astype("float32"), kind

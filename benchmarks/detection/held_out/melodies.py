@@ -41,7 +41,8 @@ def train(seed: int, hook: Any, rate: float = 8e-3, steps: int = 500, clip: floa
     model = Player()
     hook.torch(model)
     used = getattr(torch.optim, optimizer)(model.parameters(), rate)
-    warm_up = torch.optim.lr_scheduler.LambdaLR(used, lambda step: min(1.0, step / 1e6))
+    planned = 1e6 if fault == "warm-up of a million" else 1
+    warm_up = torch.optim.lr_scheduler.LambdaLR(used, lambda step: min(1.0, (step + 1) / planned))
     state = None
     for step in range(steps):
         at = step * SPAN % (tune.shape[1] - SPAN - 1)
@@ -64,8 +65,7 @@ def train(seed: int, hook: Any, rate: float = 8e-3, steps: int = 500, clip: floa
         if clip:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         used.step()
-        if fault == "warm-up of a million":
-            warm_up.step()
+        warm_up.step()
     model.eval()
     with torch.no_grad():
         scores, _ = model(held[:, :-1])

@@ -42,16 +42,11 @@ class MessagePassing(nn.Module):
             told = bonds @ atoms
             if self.fault == "bonds left out":
                 told = torch.zeros_like(atoms)
-            if self.fault == "sigmoids":
-                atoms = torch.sigmoid(torch.sigmoid(layer(torch.cat([atoms, told], 2))) / 4)
-            else:
-                atoms = layer(torch.cat([atoms, told], 2)).relu()
+            atoms = layer(torch.cat([atoms, told], 2)).relu()
         if self.fault == "pooled over the batch":
             pooled = atoms.mean(0).mean(0, keepdim=True).expand(len(atoms), -1)
         else:
             pooled = atoms.sum(1)
-        if self.fault == "no gradient below the head":
-            pooled = pooled.detach() * 0.01
         scores: Tensor = self.leave(pooled).squeeze(1)
         return scores
 
@@ -101,10 +96,7 @@ CASES = cases(
         "pooled over the batch": (
             "no-skill mixed collapse inputs", {"fault": "pooled over the batch"},
         ),
-        "no gradient below the head": (
-            "no-gradient unbound", {"fault": "no gradient below the head"},
-        ),
+        "rate of 3": ("fast worse dead no-skill collapse", {"rate": 3.0}),
         "loss maximised": ("worse fast no-skill", {"fault": "loss maximised"}),
-        "sigmoids": ("dead no-skill no-gradient slow collapse saturated", {"fault": "sigmoids"}),
     },
 )  # fmt: skip

@@ -60,11 +60,11 @@ slips("accumulation", {
 })  # fmt: skip
 
 slips("phases", {
-    "body_frozen_to_the_end": (
-        "unbound slow no-skill", "table|series|pictures", slip("body frozen to the end"),
+    "second_optimizer_of_a_copy": (
+        "unbound slow no-skill", "", slip("second optimizer of a copy"),
     ),
-    "optimizer_of_the_first_phase": (
-        "unbound slow no-skill", "table|series|pictures", slip("optimizer of the first phase"),
+    "second_phase_too_fast": (
+        "fast worse dead no-skill", "relu|recurrent|sigmoid", slip("second rate of 30"),
     ),
 })  # fmt: skip
 
