@@ -50,7 +50,8 @@ def mistake(
         assert name not in CHANGES, name
         wanted = tuple(frozenset(word.split("|")) for word in needs.split())
         words, banned = frozenset(causes.split()), frozenset(without.split())
-        source = getmodule(apply) if apply.__qualname__.startswith("slip.") else apply
+        # the source of a lambda does not say what it holds, its module does
+        source = getmodule(apply) if "<lambda>" in apply.__qualname__ else apply
         CHANGES[name] = Change(name, apply, part, wanted, banned, words, certain, source)
         return apply
 

@@ -30,10 +30,14 @@ def of_tasks(cases: Iterable[Case]) -> list[Case]:
     for loop, found in by_loop.items():
         names = dict.fromkeys(case.group for case in found)
         groups |= set(names if loop == "plain" else _drawn(names, loop, GROUPS_OF_A_LOOP))
-    within = [case for found in by_loop.values() for case in found if case.group in groups]
+    every = [case for found in by_loop.values() for case in found]
+    fitting = {case.name for case in every if case.group in groups}
+    for name, found in _by((c for c in every if c.name not in fitting), _name).items():
+        groups |= {case.group for case in _drawn(found, name, 1, lambda case: case.group)}
+    within = [case for case in every if case.group in groups]
     drawn = [case for case in within if case.is_reference]
     changed = (case for case in within if not case.is_reference)
-    for name, found in _by(changed, lambda case: case.name).items():
+    for name, found in _by(changed, _name).items():
         count = TIMES_OF_A_VARIANT if found[0].healthy else TIMES_OF_A_MISTAKE
         drawn += _drawn(found, name, count, lambda case: case.group)
     return drawn
@@ -46,7 +50,7 @@ def of_scripts(cases: Iterable[Case], count: int = OF_A_SCRIPT) -> list[Case]:
         drawn += [case for case in found if case.is_reference]
         for healthy in (True, False):
             others = [c for c in found if c.healthy == healthy and not c.is_reference]
-            drawn += _drawn(others, group, count, lambda case: case.name)
+            drawn += _drawn(others, group, count, _name)
     return drawn
 
 
@@ -58,8 +62,12 @@ def quick(sample: Iterable[Case]) -> list[Case]:
         largest = max(groups.values(), key=len)
         plain = [case for case in largest if case.is_reference]
         others = [case for case in largest if not case.is_reference]
-        drawn += plain + _drawn(others, loop, QUICK_OF_A_LOOP - 1, lambda case: case.name)
+        drawn += plain + _drawn(others, loop, QUICK_OF_A_LOOP - 1, _name)
     return drawn
+
+
+def _name(case: Case) -> str:
+    return case.name
 
 
 def _drawn(

@@ -19,15 +19,16 @@ def of_outputs(t: Training, change: Callable[[Any], Any]) -> Training:
     return replace(t, loss=lambda outputs, y: t.loss(change(outputs), y))
 
 
-@mistake("loss", "probabilities no-skill slow", "classes", without="ctc", certain=True)
+@mistake("loss", "probabilities no-skill slow", "classes", without="ctc")
 def softmax_before_cross_entropy(t: Training) -> Training:
-    return of_outputs(t, lambda scores: scores.softmax(1))
+    """At a low rate: Adam makes up for its tiny gradients else."""
+    return of_outputs(replace(t, rate=t.rate / 30), lambda scores: scores.softmax(1))
 
 
-@mistake("loss", "probabilities no-skill slow", "binary", certain=True)
+@mistake("loss", "probabilities no-skill slow", "binary")
 def sigmoid_before_its_loss(t: Training) -> Training:
-    """The loss applies a sigmoid by itself."""
-    return of_outputs(t, torch.sigmoid)
+    """The loss applies a sigmoid by itself; at a low rate."""
+    return of_outputs(replace(t, rate=t.rate / 30), torch.sigmoid)
 
 
 @mistake("loss", "probabilities no-skill worse not-finite dead", "binary", without="imbalanced")
@@ -36,7 +37,7 @@ def logits_for_probabilities(t: Training) -> Training:
     return replace(t, loss=lambda found, y: F.binary_cross_entropy(found.clamp(0, 1), y))
 
 
-@mistake("loss", "probabilities no-skill worse", "classes", without="pixels", certain=True)
+@mistake("loss", "probabilities no-skill worse", "classes", without="pixels")
 def scores_for_log_probabilities(t: Training) -> Training:
     return replace(t, loss=F.nll_loss)
 
@@ -101,7 +102,7 @@ def loss_of_the_argmax(t: Training) -> Training:
     return replace(t, loss=loss)
 
 
-@mistake("loss", "worse fast no-skill not-finite", "classes|binary|numbers|pairs|counts")
+@mistake("loss", "worse fast no-skill not-finite", "classes|binary|numbers|counts")
 def sign_of_the_loss(t: Training) -> Training:
     return replace(t, loss=lambda outputs, y: -t.loss(outputs, y))
 
@@ -118,20 +119,14 @@ def targets_smoothed_away(t: Training) -> Training:
     return replace(t, loss=lambda s, y: F.cross_entropy(s, y, label_smoothing=0.99))
 
 
-@mistake("loss", "imbalance no-skill worse", "imbalanced", certain=True)
+@mistake("loss", "imbalance no-skill worse", "imbalanced")
 def class_weights_inverted(t: Training) -> Training:
     """The frequent class counts a thousand times as much."""
     weight = torch.tensor(1e-3)
     return replace(t, loss=lambda s, y: F.binary_cross_entropy_with_logits(s, y, pos_weight=weight))
 
 
-@mistake("loss", "ignored no-skill overfit", "padded", certain=True)
-def padding_not_ignored(t: Training) -> Training:
-    """Padding has the label 0, as if it were one of the tags."""
-    return replace(t, loss=lambda s, y: t.loss(s, y.clamp(min=0)))
-
-
-@mistake("loss", "permuted no-skill", "pixels", certain=True)
+@mistake("loss", "permuted no-skill", "pixels")
 def classes_viewed_not_permuted(t: Training) -> Training:
     """Scores (N, C, H, W) are viewed as rows of C classes."""
     return replace(t, loss=lambda s, y: F.cross_entropy(s.reshape(-1, s.shape[1]), y.flatten()))
@@ -148,7 +143,7 @@ def overlap_minimised(t: Training) -> Training:
     return replace(t, loss=dice)
 
 
-@mistake("loss", "overlap no-skill worse", "masks", certain=True)
+@mistake("loss", "overlap no-skill worse", "masks")
 def overlap_of_logits(t: Training) -> Training:
     """Dice without a sigmoid before it."""
     return replace(t, loss=lambda s, y: 1 - 2 * (s * y).sum() / (s.sum() + y.sum() + 1))
@@ -215,7 +210,27 @@ def logarithm_of_zero_in_the_loss(t: Training) -> Training:
     return replace(t, loss=loss)
 
 
-@mistake("loss", "no-skill worse overfit", "quantiles", certain=True)
+@mistake("loss", "no-skill worse overfit", "quantiles")
 def quantiles_in_another_order(t: Training) -> Training:
     """The levels belong to other outputs."""
     return replace(t, loss=lambda found, y: t.loss(found.flip(1), y))
+
+
+@mistake("loss", "probabilities no-skill slow", "classes", without="pixels graph")
+def softmax_twice(t: Training) -> Training:
+    """At a low rate: Adam makes up for its tiny gradients else."""
+    return replace(
+        t, rate=t.rate / 30, loss=lambda scores, y: F.nll_loss(scores.softmax(1).log_softmax(1), y)
+    )
+
+
+@mistake("loss", "probabilities dead no-skill slow", "classes", without="pixels graph")
+def relu_on_the_scores(t: Training) -> Training:
+    """The last layer has an activation like all others; its start is unlucky."""
+    return of_outputs(t, lambda scores: (scores - 4).relu())
+
+
+@mistake("loss", "ignored no-skill worse", "ctc")
+def signal_shorter_than_its_symbols(t: Training) -> Training:
+    """The lengths are those before the signal was downsampled to a fifth."""
+    return of_outputs(t, lambda outputs: outputs[:, ::6])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from benchmarks.detection.change import mistake
@@ -134,7 +135,7 @@ def all_but_a_bias_frozen(t: Training) -> Training:
     return t
 
 
-@mistake("model", "unbound no-skill", "pretrained", certain=True)
+@mistake("model", "unbound no-skill", "pretrained")
 def checkpoint_not_loaded(t: Training) -> Training:
     """Its names did not match: the frozen body has random weights."""
     for layer in layers_of(t.model.body):
@@ -208,4 +209,18 @@ def layers_in_a_plain_list(t: Training) -> Training:
             return self.layers[0](x)
 
     t.model.body = Unregistered()
+    return t
+
+
+@mistake("model", "permuted no-skill", "series classes|numbers", without="batch_norm")
+def series_viewed_not_permuted(t: Training) -> Training:
+    """(time, N, C) is viewed as (N, time, C): the steps of samples are mixed."""
+    s = t.samples
+    return replace(t, samples=replace(s, x=s.x.transpose(0, 1).reshape(s.x.shape)))
+
+
+@mistake("model", "mode no-skill worse", "joined", without="pixels tuple sets")
+def dropout_always_active(t: Training) -> Training:
+    """F.dropout without training=self.training."""
+    t.model.between = lambda found: F.dropout(found, 0.8)
     return t

@@ -85,8 +85,14 @@ def optimizer_without_the_head(t: Training) -> Training:
     return replace(t, parameters=lambda _: body[:1] or head.parameters())
 
 
-@mistake("optimizer", "unbound no-skill slow", "pretrained", certain=True)
+@mistake("optimizer", "unbound no-skill slow", "pretrained")
 def optimizer_of_the_frozen_body(t: Training) -> Training:
     """Made before the body was frozen: it holds nothing that is trained."""
     frozen = copy.deepcopy(t.model.body)
     return replace(t, parameters=lambda _: frozen.requires_grad_(True).parameters())
+
+
+@mistake("settings", "schedule unbound slow no-skill", without="adversarial")
+def rate_rounded_to_zero(t: Training) -> Training:
+    """An integer division, or a schedule that begins, and ends, at 0."""
+    return replace(t, rate=0.0)

@@ -213,7 +213,7 @@ def test_groups_take_turns_and_references_come_first(tmp_path: Path) -> None:
     assert len(order) == len(set(order)) == 8
 
 
-def test_thresholds_were_written_before_the_report_half_was_run() -> None:
+def test_the_thresholds_are_written_down() -> None:
     """After a change: ``python -m benchmarks.detection.thresholds``, then the changelog."""
     assert FILE.read_text() == text()
     assert digest() in (FILE.parents[2] / "CHANGELOG.md").read_text()
