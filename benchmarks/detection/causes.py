@@ -31,8 +31,8 @@ _NAMED = {
     ),
     "imbalance": "ClassImbalance ConstantOutput class_weights_inverted labels_identical",
     "inputs": (
-        "NotNormalizedData TrainEvalInputs LossGap FirstEpochGap Overfit constant_input "
-        "tokens_identical"
+        "NotNormalizedData TrainEvalInputs LossGap FirstEpochGap Overfit FewSamples "
+        "constant_input tokens_identical"
     ),
     "kept-gradients": f"{_WORSE} GradientExplosion UpdateTooLarge gradients_not_cleared",
     "leak": (

@@ -26,7 +26,8 @@ def report(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED
 
 def lists(results: Mapping[str, Result]) -> str:
     """Return each miss, false alarm and undecided run, with its reason."""
-    parts = (f"### {name}\n\n" + "\n\n".join(_lists(result)) for name, result in results.items())
+    found = {name: [*_lists(result)] for name, result in results.items()}
+    parts = ("\n\n".join([f"### {name}", *each]) for name, each in found.items() if each)
     return "\n\n".join(parts) + "\n"
 
 

@@ -183,7 +183,7 @@ def attention_between_samples(t: Training) -> Training:
     return t
 
 
-@mistake("model", "permuted no-skill", "pictures table|pictures classes", without="attention")
+@mistake("model", "permuted inputs no-skill overfit", "pictures classes", without="attention")
 def pictures_viewed_not_permuted(t: Training) -> Training:
     """Pixels of the layout (N, H, W, C) are viewed as (N, C, H, W), in training alone."""
     x = t.samples.x
