@@ -64,6 +64,7 @@ def make_one(training: TrainingTask) -> None:
     hook = RunHook(run.tensors, training.save_interval)
     started, error, skill = _seconds(), "", math.nan
     case, environment = catalogue.find(run.case), dict(os.environ)
+    code = case.digest  # of what is loaded: the files may change while it is trained
     try:
         skill = case.train(run.seed, hook)
     except Exception as raised:  # noqa: BLE001 - a fault may end a training
@@ -75,7 +76,7 @@ def make_one(training: TrainingTask) -> None:
     hook.close()
     seconds = round(_seconds() - started, 3)
     kept = skill if math.isfinite(skill) else None
-    ending = Ending(kept, seconds, case.digest, error, switched_off())
+    ending = Ending(kept, seconds, code, error, switched_off())
     (run.folder / ENDING).write_bytes(msgspec.json.encode(ending))
 
 
