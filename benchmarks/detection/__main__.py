@@ -31,7 +31,7 @@ PARTS = ("tasks", "scripts", "held_out")
 RECOMMENDED = "recommended"
 PROFILES = (RECOMMENDED, "sagemaker")
 
-ENOUGH = 150
+ENOUGH = 100
 """Healthy runs, and harmful ones, that the figures on the page need."""
 
 
