@@ -124,7 +124,7 @@ examples: setup  ## run the examples of docs/gallery.md in their smallest form; 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
 
-bench-detection: setup  ## how well rules tell faulty trainings from healthy ones (half an hour)
+bench-detection: setup  ## how well rules tell faulty trainings from healthy ones (ARGS=--quick: five minutes)
 	@$(BIN)/python -m benchmarks.detection $(ARGS)
 
 synth: setup  ## the CloudFormation template, into cdk.out/; options: ARGS="-c emails=…"

@@ -1,6 +1,6 @@
 """Print what each rule, contract and mechanism of the hook found, from kept runs.
 
-    python -m benchmarks.detection.attribution FOLDER [WITHOUT …] [--half design] [--write]
+    python -m benchmarks.detection.attribution FOLDER [WITHOUT …] [--write]
 
 Trains nothing. FOLDER has the runs that ``--keep`` kept; each further one has the same trainings
 with a mechanism switched off (mechanisms.py says how).
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- attribution: begin -->", "<!-- attribution: end -->"
 
-_COLUMNS = ("found", "first", "alone", "named", "healthy alarmed", "… alone", "lines", "tests")
+_COLUMNS = ("found", "first", "alone", "named", "healthy alarmed", "… alone")
 _OF_MECHANISMS = ("mechanism", "runs", "found with it alone", "found without it alone")
 _ALARMED = ("healthy alarmed with it alone", "healthy alarmed without it alone")
 
@@ -33,8 +33,6 @@ def main() -> None:
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="kept runs")
     parser.add_argument("without", metavar="WITHOUT", type=Path, nargs="*", help="beside them")
-    parser.add_argument("--half", choices=("design", "report", "both"), default="both")
-    parser.add_argument("--cases", metavar="FILE", type=Path, help="cases named there alone")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--write", action="store_true", help="into docs/detection.md")
     arguments = parser.parse_args()
@@ -58,38 +56,40 @@ def attribution(arguments: argparse.Namespace) -> str:
     from benchmarks.detection.pairs import pairs
     from benchmarks.detection.report import table
     from benchmarks.detection.rows import contract_rows, mechanism_row, rule_rows
-    from benchmarks.detection.source_lines import lines_of_contract, lines_of_rule
 
-    def judged(folder: Path) -> list[Judged]:
-        return kept(folder, arguments.half, arguments.cases, arguments.jobs)
-
-    base = judged(arguments.folder)
+    base = kept(arguments.folder, arguments.jobs)
     runs = seen(base, arguments.jobs)
     rules = rule_rows(runs, rule_names(RECOMMENDED, about="training"))
     contracts = contract_rows(runs, CONTRACTS)
     text = [
         which(runs),
-        table(["rule", *_COLUMNS], [_cells(row, lines_of_rule(row.name)) for row in rules]),
-        table(["contract", *_COLUMNS], [_cells(r, lines_of_contract(r.name)) for r in contracts]),
+        table(["rule", *_COLUMNS], [_cells(row) for row in rules if row.is_filled]),
+        table(["contract", *_COLUMNS], [_cells(row) for row in contracts if row.is_filled]),
+        _silent("rules", rules),
+        _silent("contracts", contracts),
     ]
     if arguments.without:
-        others = [judged(folder) for folder in arguments.without]
+        others = [kept(folder, arguments.jobs) for folder in arguments.without]
         found = [mechanism_row(_without(other), pairs(base, other)) for other in others]
         text.append(table([*_OF_MECHANISMS, *_ALARMED], [[*map(str, row)] for row in found]))
     return "\n\n".join(text) + "\n"
 
 
 def which(runs: Sequence[Seen]) -> str:
-    """How many runs the tables are of, and of which families."""
+    """Return how many runs the tables are of."""
     harmful = sum(one.judged.truth == "harmful" for one in runs)
     found = sum(one.judged.truth == "harmful" and bool(one.rules) for one in runs)
     alarmed = sum(one.judged.truth == "healthy" and bool(one.rules) for one in runs)
-    families = dict.fromkeys(one.judged.case.family for one in runs)
+    groups = {one.judged.case.group for one in runs}
     return (
-        f"{len(runs)} runs of {len(families)} families: {found} of {harmful} harmful ones found, "
-        f"{alarmed} of {len(runs) - harmful} healthy ones alarmed. "
-        f"Families: {', '.join(families)}."
+        f"{len(runs)} runs of {len(groups)} trainings: {found} of {harmful} harmful ones found, "
+        f"{alarmed} of {len(runs) - harmful} healthy ones alarmed."
     )
+
+
+def _silent(title: str, rows: Sequence[Row]) -> str:
+    names = ", ".join(sorted(row.name for row in rows if not row.is_filled))
+    return f"{title.capitalize()} that fired on none of these runs: {names or 'none'}."
 
 
 def _without(judged: Sequence[Judged]) -> str:
@@ -97,8 +97,8 @@ def _without(judged: Sequence[Judged]) -> str:
     return ", ".join(sorted({one.run.ending.without for one in judged}))
 
 
-def _cells(row: Row, lines: tuple[int, int]) -> list[str]:
-    counts = (row.found, row.first, row.alone, row.named, row.alarmed, row.alarmed_alone, *lines)
+def _cells(row: Row) -> list[str]:
+    counts = (row.found, row.first, row.alone, row.named, row.alarmed, row.alarmed_alone)
     return [row.name, *(str(count or "·") for count in counts)]
 
 

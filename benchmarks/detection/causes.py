@@ -1,76 +1,101 @@
-"""Which alarms name a cause: by the rule, or by words in the detail of a rule with many reasons."""
+"""Causes of faults, each with the rules and contracts that name it rightly."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-_ANY_RULE_OF_MANY_REASONS = re.compile("contract", re.IGNORECASE)
 _WORSE = "LossWorse LossDiverging LossSpike LossOscillating SkillLost"
 _STUCK = "NoSkill NoBetterThanGuessing LossNotDecreasing Underfitting EvaluationUnchanged"
+_ROUNDS = "learning_rate_times_rounds_too_small rounds_too_few"
 
-
-@dataclass(frozen=True)
-class Cause:
-    """``rules`` name it by themselves; ``words``, a pattern, in the detail of a broken contract."""
-
-    rules: frozenset[str]
-    words: str = "$^"
-
-    def named(self, rule: str, detail: str) -> bool:
-        many = _ANY_RULE_OF_MANY_REASONS.search(rule)
-        return rule in self.rules or bool(many and re.search(self.words, detail, re.IGNORECASE))
-
-
-def _cause(rules: str, words: str = "$^") -> Cause:
-    return Cause(frozenset(rules.split()), words)
-
-
-CAUSES = {
-    "no-skill": _cause(_STUCK + " ConstantOutput DeadNetwork UpdateTooSmall"),
-    "worse": _cause(f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion"),
-    "fast": _cause(
+_NAMED = {
+    "actions": "actions_resampled ppo_clip_uses_max",
+    "broadcast": "broadcast broadcast_difference broadcast_product",
+    "cancel": "errors_cancel",
+    "clip": "UpdateTooSmall WeightUpdateRatio FrozenParameters LearningRateTooSmall",
+    "collapse": "Collapse ConstantOutput DeadNetwork AllZero",
+    "cosines": "cosines_as_logits",
+    "dead": (
+        "DeadRelu DeadNetwork ConstantOutput AllZero NoGradient VanishingGradient "
+        "PoorWeightInitialization FrozenParameters relu_on_scores"
+    ),
+    "decay": "weight_decay_too_large",
+    "derivative": ("derivative_without_graph derivative_always_zero gradient_penalty_subtracted"),
+    "fast": (
         f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion WeightUpdateRatio "
         "ExplodingTensor DeadRelu DeadNetwork NoGradient LearningRateSchedule"
     ),
-    "slow": _cause(
-        "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
-        "LearningRateSchedule EvaluationUnchanged",
-        r"\brounds\b",
+    "ignored": (
+        "all_labels_ignored labels_identical padding_mask_inverted ctc_input_too_short "
+        "ctc_blank_in_labels"
     ),
-    "unbound": _cause(
-        "FrozenParameters UnchangedTensor UpdateTooSmall EvaluationUnchanged",
-        r"optimi[sz]er|no gradient|never update",
+    "imbalance": "ClassImbalance ConstantOutput class_weights_inverted labels_identical",
+    "inputs": (
+        "NotNormalizedData TrainEvalInputs LossGap FirstEpochGap Overfit FewSamples "
+        "constant_input tokens_identical"
     ),
-    "no-gradient": _cause(
-        "NoGradient FrozenParameters VanishingGradient AllZero", "gradient|derivative"
+    "kept-gradients": f"{_WORSE} GradientExplosion UpdateTooLarge gradients_not_cleared",
+    "leak": (
+        "LossGap TrainEvalOverlap label_among_inputs labels_copied labels_equal_inputs "
+        "targets_not_shifted targets_shifted_twice sees_future_tokens"
     ),
-    "kept-gradients": _cause(f"{_WORSE} GradientExplosion UpdateTooLarge", "zero_grad|kept|update"),
-    "probabilities": _cause("", r"probabilit|softmax|sigmoid|logit"),
-    "softmax-axis": _cause("", r"softmax|batch"),
-    "broadcast": _cause("", r"broadcast|shape|\(N, ?1\)"),
-    "ignored": _cause("", r"ignor|labels are one"),
-    "range": _cause("", r"range|outside|reach|negative"),
-    "mode": _cause("FirstEpochGap", r"eval|train\(\)|mode"),
-    "overfit": _cause("Overfit Overtraining LossGap FirstEpochGap Memorises FewSamples"),
-    "inputs": _cause(
-        "NotNormalizedData TrainEvalInputs CheckInputImages LossGap FirstEpochGap Overfit",
-        "constant input",
+    "mixed": "samples_mixed attention_over_queries axes_not_permuted",
+    "mode": (
+        "FirstEpochGap eval_mode_while_training train_mode_while_evaluating "
+        "dropout_in_evaluation dropout_too_large dropout_on_output batch_norm_momentum_too_large"
     ),
-    "not-finite": _cause("NonFiniteData ExplodingTensor LossDiverging LossWorse", "finite|nan"),
-    "collapse": _cause("Collapse ConstantOutput DeadNetwork TensorVariance AllZero"),
-    "dead": _cause(
-        "DeadRelu DeadNetwork ConstantOutput AllZero NoGradient VanishingGradient "
-        "PoorWeightInitialization FrozenParameters"
+    "no-gradient": (
+        "NoGradient FrozenParameters VanishingGradient AllZero no_gradient part_detached "
+        "optimizer_without_gradient update_without_backward training_step_returns_none "
+        "derivative_always_zero softmax_single_class"
     ),
-    "saturated": _cause(
-        "SaturatedActivation TanhSaturation SigmoidSaturation PoorWeightInitialization "
-        "VanishingGradient NoGradient"
+    "no-skill": f"{_STUCK} ConstantOutput DeadNetwork UpdateTooSmall",
+    "not-finite": "NonFiniteData ExplodingTensor LossDiverging LossWorse",
+    "opponents": "gan_losses_agree",
+    "order": "UnshuffledData ClassImbalance LossOscillating labels_identical",
+    "overfit": "Overfit Overtraining LossGap FirstEpochGap Memorises FewSamples",
+    "overlap": "overlap_minimised overlap_of_logits",
+    "permuted": "classes_not_permuted axes_not_permuted channels_not_permuted",
+    "probabilities": (
+        "probabilities_as_logits logits_as_probabilities softmax_twice softmax_single_class "
+        "softmax_between_layers relu_on_scores not_log_probabilities kl_div_input_not_log "
+        "overlap_of_logits"
     ),
-    "imbalance": _cause("ClassImbalance Confusion ConstantOutput"),
-    "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),
-    "leak": _cause("LossTooGoodTooSoon LossGap TrainEvalOverlap", "equal|shift|leak"),
-    "workers": _cause("WorkersDisagree WorkerLosses"),
-    "schedule": _cause("LearningRateSchedule EvaluationUnchanged"),
-    "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight", r"\btrees?\b"),
+    "range": (
+        "target_out_of_range bce_target_out_of_range ctc_blank_in_labels "
+        "labels_outside_training_range"
+    ),
+    "saturated": (
+        "TanhSaturation SigmoidSaturation PoorWeightInitialization VanishingGradient NoGradient"
+    ),
+    "schedule": (
+        "LearningRateSchedule EvaluationUnchanged learning_rate_zero scheduler_not_stepped "
+        "scheduler_stepped_per_epoch warmup_not_finished monitor_mode_reversed"
+    ),
+    "slow": (
+        "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio FrozenParameters "
+        f"LearningRateSchedule EvaluationUnchanged StalledTrainingRule {_ROUNDS}"
+    ),
+    "softmax-axis": "softmax_over_batch softmax_over_positions attention_over_queries",
+    "target": "target_not_detached next_state_equals_state target_network_never_updated",
+    "trees": (
+        "TreeDepth UnusedFeatures FeatureImportanceOverweight xgboost_parameters_ignored "
+        f"{_ROUNDS} min_child_weight_too_large trees_without_splits labels_outside_training_range"
+    ),
+    "unbound": (
+        "FrozenParameters UpdateTooSmall EvaluationUnchanged optimizer_step_missing "
+        "optimizer_of_another_model optimizer_holds_only_frozen optimizer_without_gradient "
+        "parameter_in_no_optimizer layer_not_registered part_detached frozen_random_weights "
+        "learning_rate_zero no_gradient update_without_backward training_step_returns_none"
+    ),
+    "worse": f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion",
+    "workers": "WorkersDisagree WorkerLosses StragglingWorker",
 }
+
+CAUSES = {cause: frozenset(names.split()) for cause, names in _NAMED.items()}
+"""By a word for the cause: names of rules, and ids of contracts."""
+
+
+def named_by(causes: Iterable[str]) -> frozenset[str]:
+    """Return the rules and contracts that name one of these causes. Raises KeyError."""
+    return frozenset().union(*(CAUSES[cause] for cause in causes))

@@ -1,6 +1,6 @@
 """The same trainings by two versions of the hook or of the rules: what is found, run by run.
 
-    python -m benchmarks.detection.difference BEFORE AFTER [--half design] [--cases FILE]
+    python -m benchmarks.detection.difference BEFORE AFTER
 
 Both are folders of kept runs; those that lie in both are judged by the rules of this checkout.
 """
@@ -74,8 +74,7 @@ def _name(pair: Pair) -> str:
 
 
 def _said(one: Judged) -> str:
-    alarm = one.alarm()
-    return "nothing" if alarm is None else alarm.rule
+    return one.lead or "nothing"
 
 
 def main() -> None:
@@ -84,18 +83,13 @@ def main() -> None:
     )
     parser.add_argument("before", metavar="BEFORE", type=Path)
     parser.add_argument("after", metavar="AFTER", type=Path)
-    parser.add_argument("--half", choices=("design", "report", "both"), default="both")
-    parser.add_argument("--cases", metavar="FILE", type=Path, help="those that stand there alone")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     arguments = parser.parse_args()
     enter("benchmarks.detection.difference")
     from benchmarks.detection.kept import kept  # in the environment only
     from benchmarks.detection.pairs import pairs
 
-    one, other = (
-        kept(folder, arguments.half, arguments.cases, arguments.jobs)
-        for folder in (arguments.before, arguments.after)
-    )
+    one, other = (kept(folder, arguments.jobs) for folder in (arguments.before, arguments.after))
     print(difference(pairs(one, other)))
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.causes import Finding, causes_first
+from tocsin.contracts import find, id_and_place
 from tocsin.evaluation import check
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import RuleStatus, Severity
-from tocsin.rules import RECOMMENDED, SAGEMAKER
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch
 
 from benchmarks.detection.progress import work
 from benchmarks.detection.runs import Run
 
-PROFILES = (RECOMMENDED, SAGEMAKER)
+CONTRACTS = "BrokenContract"
+"""The rule that fires for any contract."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Alarm:
     tensor: str | None
     detail: str
     resolved: bool = False
+
+    @property
+    def name(self) -> str:
+        """The contract's id where a contract is broken, else the rule."""
+        if self.rule != CONTRACTS or self.tensor is None:
+            return self.rule
+        key, _ = id_and_place(self.tensor)
+        contract = find(key)
+        return contract.id if contract else key
 
     @property
     def counts(self) -> bool:
@@ -61,29 +72,23 @@ class Evaluation:
         return standing[leads[0].finding.name] if leads and leads[0].alarms else None
 
 
-@dataclass(frozen=True)
-class Task:
-    run: Run
-    profile: str
-
-
 def evaluate(runs: Iterable[Run], profile: str, jobs: int = 2) -> dict[Run, Evaluation]:
-    """The evaluation of each run under a profile."""
-    tasks = [Task(run, profile) for run in runs]
-    return dict(work(f"{profile}", evaluate_one, tasks, jobs))
+    """Return the evaluation of each run under a profile."""
+    one = partial(evaluate_one, profile)
+    return dict(work(f"{profile}", one, runs, jobs))
 
 
-def evaluate_one(task: Task) -> tuple[Run, Evaluation]:
-    if not task.run.tensors.is_dir():
-        return task.run, Evaluation(0, (), ())
+def evaluate_one(profile: str, run: Run) -> tuple[Run, Evaluation]:
+    if not run.tensors.is_dir():
+        return run, Evaluation(0, (), ())
     steps: list[int] = [0]
-    watch = Watch(profile=task.profile)
-    checkpoint, _ = check(open_storage(task.run.tensors), watch, on_step=steps.append)
+    watch = Watch(profile=profile)
+    checkpoint, _ = check(open_storage(run.tensors), watch, on_step=steps.append)
     last = max(steps)
     records = tuple(checkpoint.rules.values())
     alarms = tuple(alarm for record in records for alarm in _alarms(record, max(1, last)))
     failed = tuple(r.rule for r in records if r.status is RuleStatus.ERROR)
-    return task.run, Evaluation(last + 1, alarms, failed)
+    return run, Evaluation(last + 1, alarms, failed)
 
 
 def _alarms(record: RuleRecord, last: int) -> Iterable[Alarm]:

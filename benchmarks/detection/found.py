@@ -10,14 +10,11 @@ from tocsin.model import Role, Severity
 from tocsin.rules import RECOMMENDED
 from tocsin.tensors import BadIndex, Storage, index_objects, open_storage, read_index
 
-from benchmarks.detection.causes import CAUSES
-from benchmarks.detection.evaluate import Alarm
+from benchmarks.detection.causes import named_by
+from benchmarks.detection.evaluate import CONTRACTS, Alarm
 from benchmarks.detection.judge import Judged
 from benchmarks.detection.progress import work
 from benchmarks.detection.runs import Run
-
-MANY_REASONS = "BrokenContract"
-"""The rule that fires for any contract."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +29,19 @@ class Seen:
     @property
     def parts(self) -> tuple[Alarm, ...]:
         """All that fired, each reason once: contracts in place of the rule about them."""
-        rules = tuple(alarm for alarm in self.rules if alarm.rule != MANY_REASONS)
+        rules = tuple(alarm for alarm in self.rules if alarm.rule != CONTRACTS)
         return (*rules, *self.contracts) if self.contracts else self.rules
 
     def names(self, alarm: Alarm) -> bool:
         """Return whether an alarm says what the fault is."""
-        rule = MANY_REASONS if alarm in self.contracts else alarm.rule
-        causes = (CAUSES[cause] for cause in self.judged.case.causes)
-        return any(cause.named(rule, alarm.detail) for cause in causes)
+        return alarm.name in named_by(self.judged.case.causes)
 
 
 def seen(judged: Iterable[Judged], jobs: int = 2) -> list[Seen]:
     """Each run that is not undecided, with what counts on it."""
     clear = [one for one in judged if one.truth != "undecided"]
     fired = {one.run: _firsts(one.evaluations[RECOMMENDED].alarms) for one in clear}
-    broken = [run for run, rules in fired.items() if any(a.rule == MANY_REASONS for a in rules)]
+    broken = [run for run, rules in fired.items() if any(a.rule == CONTRACTS for a in rules)]
     contracts = dict(work("contracts", contracts_of, broken, jobs))
     return [Seen(one, fired[one.run], contracts.get(one.run, ())) for one in clear]
 

@@ -1,21 +1,18 @@
-"""The runs of a half beside what each profile said of them."""
+"""The runs of a part beside what each profile said of them."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.rules import RECOMMENDED
 
 from benchmarks.detection.case import Case
-from benchmarks.detection.causes import CAUSES
-from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation, evaluate
+from benchmarks.detection.causes import named_by
+from benchmarks.detection.evaluate import Alarm, Evaluation, evaluate
 from benchmarks.detection.runs import Run
 from benchmarks.detection.truth import Truth, references, truth
-
-LONG = 2000
-"""Steps of a run that is long enough for the target of the time to find."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +30,16 @@ class Judged:
         """The first alarm that counts."""
         return self.evaluations[profile].first
 
+    @property
+    def lead(self) -> str | None:
+        """The rule or contract of the finding that people read first, if there is an alarm."""
+        alarm = self.evaluations[RECOMMENDED].lead
+        return alarm.name if alarm else None
+
     def named(self, profile: str = RECOMMENDED) -> bool:
         """Return whether the finding that leads names a cause of the fault."""
         alarm = self.evaluations[profile].lead
-        causes = (CAUSES[cause] for cause in self.case.causes)
-        return alarm is not None and any(c.named(alarm.rule, alarm.detail) for c in causes)
+        return alarm is not None and alarm.name in named_by(self.case.causes)
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,19 @@ class Result:
     def of(self, truth: Truth) -> list[Judged]:
         return [one for one in self.judged if one.truth == truth]
 
-    @property
-    def families(self) -> list[str]:
-        return list(dict.fromkeys(one.case.family for one in self.judged))
-
-    def family(self, name: str) -> Result:
-        return Result([one for one in self.judged if one.case.family == name])
+    def by(self, key: Callable[[Case], str]) -> dict[str, Result]:
+        """Return the results of cases that have a property in common, by that property."""
+        found: dict[str, list[Judged]] = {}
+        for one in self.judged:
+            found.setdefault(key(one.case), []).append(one)
+        return {name: Result(judged) for name, judged in sorted(found.items())}
 
 
 def judge(
-    cases: Iterable[Case], runs: Sequence[Run], jobs: int = 2, profiles: Sequence[str] = PROFILES
+    cases: Iterable[Case],
+    runs: Sequence[Run],
+    jobs: int = 2,
+    profiles: Sequence[str] = (RECOMMENDED,),
 ) -> Result:
     """Decide what each run is, then let the rules watch all but those undecided."""
     known = {case.folder: case for case in cases}
@@ -64,7 +69,7 @@ def judge(
     decided: dict[Run, Truth] = {}
     for run in runs:
         case = known[run.case]
-        decided[run] = truth(case, run.ending.skill, aims[case.family, case.reference])
+        decided[run] = truth(case, run.ending.skill, aims[case.group, case.reference])
     clear = [run for run in runs if decided[run] != "undecided"]
     found = {profile: evaluate(clear, profile, jobs) for profile in profiles}
     return Result([
@@ -72,7 +77,7 @@ def judge(
             case := known[run.case],
             run,
             run.ending.skill,
-            aims[case.family, case.reference],
+            aims[case.group, case.reference],
             decided[run],
             {profile: found[profile][run] for profile in profiles if run in found[profile]},
         )

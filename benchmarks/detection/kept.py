@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tocsin.rules import RECOMMENDED
 
-from benchmarks.detection import families
-from benchmarks.detection.chosen import chosen, listed
+from benchmarks.detection import catalogue
+from benchmarks.detection.case import Case
 from benchmarks.detection.judge import Judged, judge
-from benchmarks.detection.runs import runs_of
+from benchmarks.detection.runs import Run, runs_of
 
 _MOST_SEEDS = 8
 
 
-def kept(folder: Path, half: str, file: Path | None = None, jobs: int = 2) -> list[Judged]:
-    """The runs of a half, or of both, that lie in a folder, under profile recommended; of the cases
-    that a ``file`` names, if one is given. Those whose reference is not there are left out."""
-    names = listed(file, families.every())
-    cases = [
-        case
-        for each in families.HALVES
-        if half in (each, "both")
-        for case in chosen(families.cases(each), names=names)
-    ]
-    runs = [run for run in runs_of(cases, folder, _MOST_SEEDS) if run.is_made]
-    made = {run.case for run in runs}
-    there = {(case.family, case.name) for case in cases if case.folder in made}
-    clear = {case.folder for case in cases if (case.family, case.reference) in there}
-    runs = [run for run in runs if run.case in clear]
-    return list(judge(cases, runs, jobs, [RECOMMENDED]).judged)
+def made(cases: Iterable[Case], folder: Path) -> list[Run]:
+    """Return the runs of some cases that lie in a folder, without those whose reference is not
+    there."""
+    known = list(cases)
+    runs = [run for run in runs_of(known, folder, _MOST_SEEDS) if run.is_made]
+    there = {run.case for run in runs}
+    clear = {(case.group, case.name) for case in known if case.folder in there}
+    judgeable = {case.folder for case in known if (case.group, case.reference) in clear}
+    return [run for run in runs if run.case in judgeable]
+
+
+def kept(folder: Path, jobs: int = 2) -> list[Judged]:
+    """Return all runs that lie in a folder, under profile recommended."""
+    cases = catalogue.every()
+    return list(judge(cases, made(cases, folder), jobs, [RECOMMENDED]).judged)

@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from itertools import islice
 from typing import TypeVar
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _WIDTH = 30
@@ -19,16 +19,16 @@ _WIDTH = 30
 
 def work(
     what: str,
-    function: Callable[[Task], Result],
-    tasks: Iterable[Task],
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
     jobs: int,
     until: float = math.inf,
 ) -> Iterator[Result]:
-    """The results of ``function`` (of a module) for the tasks, in order of completion.
+    """The results of ``function`` (of a module) for the items, in order of completion.
 
-    After the time ``until`` (``time.monotonic()``) no further task is begun.
+    After the time ``until`` (``time.monotonic()``) no further item is begun.
     """
-    todo = list(tasks)
+    todo = list(items)
     if not todo:
         return
     fresh = multiprocessing.get_context("spawn")  # PyTorch's threads do not outlive a fork

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from tocsin.rules import RECOMMENDED
 
-from benchmarks.detection.evaluate import PROFILES
-from benchmarks.detection.judge import LONG, Judged, Result, median_share
-from benchmarks.detection.truth import Truth
-from benchmarks.detection.wilson import by_families, share
+from benchmarks.detection.judge import Judged, Result, median_share
+from benchmarks.detection.wilson import share
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
 BEGIN, END = "<!-- detection: begin -->", "<!-- detection: end -->"
 
 
-def report(results: dict[str, Result]) -> str:
-    """All halves side by side, then family by family, then each miss and false alarm."""
-    parts = [_overall(results)]
-    for half, result in results.items():
-        parts += [f"### Families of the {half} half", _families(result), *_lists(result)]
+def report(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED,)) -> str:
+    """Return the figures of each part, of each kind of mistake and of each loop."""
+    every = Result([one for result in results.values() for one in result.judged])
+    overall = _overall(results, profiles)
+    parts = [overall, _by("mistake in", every, "kind"), _by("loop", every, "loop")]
+    return "\n\n".join(parts) + "\n"
+
+
+def lists(results: Mapping[str, Result]) -> str:
+    """Return each miss, false alarm and undecided run, with its reason."""
+    found = {name: [*_lists(result)] for name, result in results.items()}
+    parts = ("\n\n".join([f"### {name}", *each]) for name, each in found.items() if each)
     return "\n\n".join(parts) + "\n"
 
 
@@ -34,43 +40,32 @@ def write(text: str, page: Path = PAGE, begin: str = BEGIN, end: str = END) -> N
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}", "utf-8")
 
 
-def _overall(results: dict[str, Result]) -> str:
-    head = ["half", "profile", "harmful runs found", "by families", "first alarm names it"]
-    head += ["found at, median", f"… in runs of {LONG} steps", "healthy runs alarmed"]
-    head += ["by families", "undecided"]
+def _overall(results: Mapping[str, Result], profiles: Sequence[str]) -> str:
+    head = ["runs of", "profile", "harmful ones found", "named by the leading finding"]
+    head += ["found at, median", "healthy ones alarmed", "undecided"]
     rows = [
-        _counts(half, profile, result) for half, result in results.items() for profile in PROFILES
+        _counts(name, profile, result) for name, result in results.items() for profile in profiles
     ]
     return table(head, rows)
 
 
-def _counts(half: str, profile: str, result: Result) -> list[str]:
+def _counts(name: str, profile: str, result: Result) -> list[str]:
     harmful, healthy = result.of("harmful"), result.of("healthy")
     found = [one for one in harmful if one.alarm(profile)]
-    long = [one for one in found if one.evaluations[profile].steps >= LONG]
     return [
-        half,
+        name.replace("_", " "),
         profile,
         share(len(found), len(harmful)),
-        _by_families(result, "harmful", profile),
         share(sum(one.named(profile) for one in found), len(found)),
         median_share(found, profile),
-        f"{median_share(long, profile)} of {len(long)}",
         share(sum(one.alarm(profile) is not None for one in healthy), len(healthy)),
-        _by_families(result, "healthy", profile),
         str(len(result.of("undecided"))),
     ]
 
 
-def _by_families(result: Result, truth: Truth, profile: str) -> str:
-    parts = [result.family(name).of(truth) for name in result.families]
-    return by_families([(sum(o.alarm(profile) is not None for o in p), len(p)) for p in parts])
-
-
-def _families(result: Result) -> str:
+def _by(title: str, result: Result, attribute: str) -> str:
     rows = []
-    for name in result.families:
-        part = result.family(name)
+    for name, part in result.by(attrgetter(attribute)).items():
         harmful, healthy = part.of("harmful"), part.of("healthy")
         found = [one for one in harmful if one.alarm()]
         rows.append([
@@ -79,10 +74,8 @@ def _families(result: Result) -> str:
             f"{sum(one.named() for one in found)}/{len(found)}",
             median_share(found),
             f"{sum(one.alarm() is not None for one in healthy)}/{len(healthy)}",
-            str(len(part.of("undecided"))),
         ])  # fmt: skip
-    head = ["family", "found", "named", "found at", "healthy alarmed", "undecided"]
-    return table(head, rows)
+    return table([title, "found", "named", "found at", "healthy alarmed"], rows)
 
 
 def _lists(result: Result) -> Iterator[str]:
@@ -104,7 +97,7 @@ def _lists(result: Result) -> Iterator[str]:
 
 
 def _name(one: Judged) -> str:
-    return f"{one.case.family}, {one.case.name}"
+    return f"{one.case.group}: {one.case.name}"
 
 
 def _skill(one: Judged) -> str:
@@ -122,9 +115,9 @@ def _missed(one: Judged) -> str:
 
 
 def _alarmed(one: Judged) -> str:
-    alarm = one.alarm()
+    alarm = one.evaluations[RECOMMENDED].lead or one.alarm()
     assert alarm is not None
-    return f"{_name(one)}: {alarm.rule} at {100 * alarm.share:.0f} %: {alarm.detail}"
+    return f"{_name(one)}: {alarm.name} at {100 * alarm.share:.0f} %: {alarm.detail}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

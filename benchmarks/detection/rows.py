@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.detection.evaluate import Alarm
-from benchmarks.detection.found import MANY_REASONS, Seen
+from benchmarks.detection.evaluate import CONTRACTS, Alarm
+from benchmarks.detection.found import Seen
 from benchmarks.detection.pairs import Pair
 from benchmarks.detection.truth import Truth
 
@@ -24,6 +24,11 @@ class Row:
     named: int = 0
     alarmed: int = 0
     alarmed_alone: int = 0
+
+    @property
+    def is_filled(self) -> bool:
+        """Return whether it fired on any run."""
+        return bool(self.found or self.alarmed)
 
 
 def rule_rows(runs: Sequence[Seen], names: Iterable[str]) -> list[Row]:
@@ -85,4 +90,4 @@ def _by_name(alarms: Iterable[Alarm]) -> dict[str, Alarm]:
 
 
 def _most_first(row: Row) -> tuple[int, int, int, bool, str]:
-    return -row.alone, -row.first, -row.found, row.name != MANY_REASONS, row.name
+    return -row.alone, -row.first, -row.found, row.name != CONTRACTS, row.name

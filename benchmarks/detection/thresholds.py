@@ -1,9 +1,9 @@
-"""Every threshold of profile ``recommended`` in one file, written before the report half is run.
+"""Every threshold of profile ``recommended`` in one file, written before held-out tasks are run.
 
     python -m benchmarks.detection.thresholds
 
-The changelog names the digest of that file: who reads the figures of the report half can see that
-no threshold was changed after its runs were seen.
+The changelog names the digest of that file: who reads the figures of held-out tasks can see that
+no threshold was changed after their runs were seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ def thresholds() -> dict[str, Any]:
     """The parameters, options and severity of each rule, and the constants of the code of rules."""
     watching = {name: _of_rule(get_rule(name)) for name in rule_names(RECOMMENDED)}
     folder = Path(str(rules.__file__)).parent
-    constants = {path.stem: found for path in sorted(folder.glob("*.py")) if (found := _of(path))}
+    constants = {
+        path.relative_to(folder).with_suffix("").as_posix(): found
+        for path in sorted(folder.rglob("*.py"))
+        if (found := _of(path))
+    }
     return {"rules": watching, "constants": constants}
 
 

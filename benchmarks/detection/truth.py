@@ -23,14 +23,14 @@ HARMFUL = 0.80
 
 
 def references(cases: Mapping[str, Case], runs: Iterable[Run]) -> dict[tuple[str, str], float]:
-    """The median skill of each case that is a reference, by its family and name."""
+    """The median skill of each case that is a reference, by its group and name."""
     skills = defaultdict[tuple[str, str], list[float]](list)
     for run in runs:
         case = cases[run.case]
-        if case.healthy and case.name == case.reference:
+        if case.is_reference:
             skill = run.ending.skill
             assert skill is not None, f"{run.folder}: the reference has no skill"
-            skills[case.family, case.name].append(skill)
+            skills[case.group, case.name].append(skill)
     return {key: statistics.median(found) for key, found in skills.items()}
 
 

@@ -1,13 +1,10 @@
-"""How sure a share is: by runs, and by families, whose runs are alike."""
+"""How sure a share of runs is."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from math import sqrt
 
 _Z = 1.96
-_DRAWS = 2000
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
@@ -27,17 +24,3 @@ def share(hits: int, count: int) -> str:
         return "–"
     low, high = wilson(hits, count)
     return f"{hits}/{count} = {100 * hits / count:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
-
-
-def by_families(families: Sequence[tuple[int, int]]) -> str:
-    """The 95 % interval of a share by the bootstrap over families, of hits and counts each."""
-    if not any(count for _, count in families):
-        return "–"
-    draw = random.Random(0)
-    shares = []
-    for _ in range(_DRAWS):
-        drawn = draw.choices(families, k=len(families))
-        shares.append(sum(hits for hits, _ in drawn) / max(1, sum(count for _, count in drawn)))
-    shares.sort()
-    low, high = shares[_DRAWS // 40], shares[-_DRAWS // 40 - 1]
-    return f"{100 * low:.1f}–{100 * high:.1f}"
