@@ -27,7 +27,7 @@ _NAMED = {
     ),
     "ignored": (
         "all_labels_ignored labels_identical padding_mask_inverted ctc_input_too_short "
-        "ctc_blank_in_labels"
+        "ctc_blank_in_labels padding_in_loss"
     ),
     "imbalance": "ClassImbalance ConstantOutput class_weights_inverted labels_identical",
     "inputs": (
@@ -88,6 +88,7 @@ _NAMED = {
         "parameter_in_no_optimizer layer_not_registered part_detached frozen_random_weights "
         "learning_rate_zero no_gradient update_without_backward training_step_returns_none"
     ),
+    "undefined": "log_of_zero sqrt_of_zero",
     "worse": f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion",
     "workers": "WorkersDisagree WorkerLosses StragglingWorker",
 }

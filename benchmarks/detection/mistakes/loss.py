@@ -197,7 +197,7 @@ def cosines_without_a_temperature(t: Training) -> Training:
     return replace(t, rate=t.rate / 30)
 
 
-@mistake("loss", "not-finite", "classes|binary", without="masks pixels graph small")
+@mistake("loss", "not-finite undefined", "classes|binary", without="masks pixels graph small")
 def logarithm_of_zero_in_the_loss(t: Training) -> Training:
     """Cross-entropy by hand, and without an epsilon."""
 
@@ -208,6 +208,26 @@ def logarithm_of_zero_in_the_loss(t: Training) -> Training:
         return -(y * found.log() + (1 - y) * (1 - found).log()).mean()
 
     return replace(t, loss=loss)
+
+
+@mistake("loss", "not-finite undefined", "numbers table|series", without="reconstruction")
+def square_root_of_zero_in_the_loss(t: Training) -> Training:
+    """The distances of all pairs, each of itself among them, keep predictions together."""
+
+    def loss(found: Tensor, y: Tensor) -> Tensor:
+        distances = (found[:, None] - found).square().sum(2).sqrt()
+        return t.loss(found, y) + 0.01 * distances.mean()
+
+    return replace(t, loss=loss)
+
+
+@mistake("loss", "ignored", "padded recurrent", certain=True)
+def padding_counted_in_the_loss(t: Training) -> Training:
+    """Most of the longest sentences is padding, whose label is a class."""
+    x, y = t.samples.x.clone(), t.samples.y.clone()
+    x[:, x.shape[1] // 2 :] = 0
+    samples = replace(t.samples, x=x, y=y.masked_fill(x == 0, 0))
+    return replace(t, samples=samples, loss=F.cross_entropy)
 
 
 @mistake("loss", "no-skill worse overfit", "quantiles")
