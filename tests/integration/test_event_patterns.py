@@ -124,12 +124,20 @@ def test_what_comes_through_a_pattern(
 
 @pytest.mark.parametrize(
     ("number", "published"),
-    [(0, ActionOutcome.DONE), (1, "another job ended badly"), (2, "a rule is refused")],
+    [
+        (1, ActionOutcome.DONE),
+        (2, "another job ended badly"),
+        (3, "a rule is refused"),
+    ],
 )
 def test_examples_have_the_fields_that_are_published(
     heard: list[dict[str, Any]], number: int, published: str
 ) -> None:
     assert shape(EXAMPLES[number]) == shape(heard[-1][published])
+
+
+def test_the_example_of_a_change_has_its_fields(heard: list[dict[str, Any]]) -> None:
+    assert EXAMPLES[0].keys() == heard[-1]["fired"].keys()
 
 
 def shape(value: Any) -> Any:
