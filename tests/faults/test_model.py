@@ -107,6 +107,7 @@ class Pipeline(RuleBasedStateMachine):
         self.behind: list[tuple[str, dict[str, Any]]] = []
         self.went_back = self.was_copied_over = False
         self.hangs: set[int] = set()
+        self.replaced: set[str] = set()  # firings that somebody has heard of, or nobody
         Own.hang = self._hang
 
     # The job.
@@ -201,8 +202,7 @@ class Pipeline(RuleBasedStateMachine):
         if stored.version is not None:
             again = replayed(stored.checkpoint, "asked for", self.model.now)
             self.model.checkpoints.save(again, stored.version)
-            for change in stored.checkpoint.unpublished:  # nobody heard of it, and need not
-                self.model.checkpoints.fired.pop(change.dedup_id, None)
+            self.replaced |= {change.dedup_id for change in stored.checkpoint.unpublished}
             self.model.send("evaluate", Hint(RUN), durable=True)
 
     @property
@@ -364,6 +364,8 @@ class Pipeline(RuleBasedStateMachine):
         for change in self.model.checkpoints.fired.values():
             name = change.rule_configuration_name
             fired_of[name].append(change.dedup_id)
+            if change.dedup_id in self.replaced:
+                continue
             if name not in last or last[name].sequence < change.sequence:
                 last[name] = change
         for name, change in last.items():
