@@ -181,8 +181,8 @@ def least(training: Training) -> float:
 
 
 def synchronisations(variant: Variant) -> Answer:
-    """How often a save waits for the device, in ten steps of which one is saved: as PyTorch warns
-    of calls that do so unasked, and by the hook's own count of what it waits for."""
+    """Return how often a save waits for the device, in ten steps of which one is saved: as PyTorch
+    warns of calls that do so unasked, and by the hook's own count of what it waits for."""
     if DEVICE != "cuda":
         return {}
     waits = variant.attached.waits if variant.attached else lambda: None

@@ -54,7 +54,7 @@ class Starter:
     bus: str
 
     def start(self, function: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What the process prints: its CPU seconds, and the clients that it made."""
+        """Return what the process prints: its CPU seconds, and the clients that it made."""
         code = self.folder / function
         if not code.exists():
             shutil.copytree(ROOT / "functions" / function, code)

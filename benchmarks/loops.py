@@ -60,7 +60,7 @@ def _work(seconds: float) -> None:
 
 
 def minute(of: float) -> Callable[[int], bool]:
-    """Whether so many minutes have passed since now."""
+    """Return whether so many minutes have passed since now."""
     begun = time.monotonic()
     return lambda step: time.monotonic() - begun > of
 

@@ -101,7 +101,7 @@ def sampling() -> None:
 
 
 def jitter(seconds: float = 10.0) -> None:
-    """How late samples are beside a thread that never lets go of the interpreter."""
+    """Print how late samples are beside a thread that never lets go of the interpreter."""
     at: list[float] = []
 
     def note() -> dict[str, float]:
@@ -222,7 +222,7 @@ def evaluation(nodes: int = 64, minutes: int = 6) -> None:
 
 
 def tracing() -> None:
-    """How much longer a step takes while PyTorch's profiler records it on request."""
+    """Print how much longer a step takes while PyTorch's profiler records it on request."""
     from benchmarks._hooks_process import Failed, Process
     from tests.frameworks.environment import python_with
 

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.detection.run_hook import RunHook
 
 Train = Callable[[int, RunHook], float]
-"""Trains with a seed and returns the skill on held-out data: 1 is perfect, 0 is none."""
+"""Trains with a seed and returns the skill on held-out data: 1 is perfect, 0 is that of a guess."""
 
 PLAIN = "plain"
 SCRIPT = "script"

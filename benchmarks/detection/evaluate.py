@@ -1,4 +1,4 @@
-"""What the rules say of each run, by the same engine as in Lambda."""
+"""The verdicts of the rules on each run, by the same engine as in Lambda."""
 
 from __future__ import annotations
 

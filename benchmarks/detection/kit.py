@@ -1,4 +1,4 @@
-"""What trainings of the benchmark share: draws, perceptrons, optimizers and schedules."""
+"""Draws, perceptrons, optimizers, and schedules that trainings of the benchmark share."""
 
 from __future__ import annotations
 

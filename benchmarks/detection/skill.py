@@ -47,5 +47,5 @@ def overlap(scores: Tensor, y: Tensor) -> float:
 
 
 def likelihood_skill(nll: float, guess: float, best: float) -> float:
-    """How far a loss came from that of a guess to the best one."""
+    """Return how far a loss came from that of a guess to the best one."""
     return (guess - nll) / (guess - best)

@@ -13,7 +13,7 @@ Loss = Callable[[Any, Tensor], Tensor]
 """Of what the model returns, and the labels of a batch."""
 
 Skill = Callable[[Any, Tensor], float]
-"""Of what the model returns for the held-out inputs, and their labels: 1 is perfect, 0 is none."""
+"""Of the outputs for the held-out inputs, and their labels: 1 is perfect, 0 is a guess."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Task:
-    """What a training learns.
+    """The data, model, loss, and skill of a training.
 
     ``traits`` say which loops and changes fit: ``classes``, ``binary``, ``numbers`` (the labels);
     ``table``, ``pictures``, ``tokens``, ``series`` (the inputs); ``joined`` (the model is a

@@ -1,4 +1,4 @@
-"""What rules said of kept runs, so that a change of a rule shows run by run."""
+"""The verdicts on kept runs, so that a change of a rule shows run by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a share of runs is."""
+"""Confidence intervals of a share of runs."""
 
 from __future__ import annotations
 

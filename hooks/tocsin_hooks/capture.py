@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -87,7 +87,7 @@ def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> T
     return summary
 
 
-@cache
+@lru_cache(256)  # each length of texts is a type of its own
 def _dtype_name(dtype: Hashable) -> str:
     return str(dtype)  # of numpy, and of each framework: it takes long to ask
 
@@ -110,7 +110,7 @@ def _reduction(array: NDArray[Any], reduction: str, name: str, now: float) -> Ca
 
 
 def is_single(value: object) -> bool:
-    """Whether a value is a single number, found out without waiting for its device."""
+    """Return whether a value is a single number, found out without waiting for its device."""
     return bool(np.isscalar(value)) or math.prod(getattr(value, "shape", (0,))) == 1
 
 

@@ -28,7 +28,7 @@ class NamedSaves:
         return bool(self._kept)
 
     def is_regular(self, name: str, steps: int) -> bool:
-        """Whether the script saved the name in the step before, too. ``steps`` have begun."""
+        """Return whether the script also saved the name in the step before, of ``steps`` so far."""
         return self._saved_at.get(name) == steps - 1
 
     def saved(self, name: str, steps: int) -> None:

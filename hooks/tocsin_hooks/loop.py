@@ -49,7 +49,7 @@ class CapturedLoop:
 
     @property
     def is_open(self) -> bool:
-        """Whether a step is in hand, saved or not."""
+        """Return whether a step is in hand, saved or not."""
         return bool(self._open)
 
     @property

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _captures(options: argparse.Namespace) -> Iterator[FirstModel]:
-    """What captures the script; nothing if that has begun to import the hook by itself."""
+    """Yield what captures the script; nothing if that has begun to import the hook by itself."""
     if "tocsin_hooks.torch" in sys.modules:
         return
     from tocsin_hooks.torch.first_model import FirstModel

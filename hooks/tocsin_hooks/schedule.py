@@ -163,7 +163,7 @@ class Schedule:
             self._saved_at |= {(mode, name): now for name in saved}
 
     def _follows_training(self, due: Due) -> bool:
-        """Whether a save of EVAL has what is saved after training."""
+        """Return whether a save of EVAL has what is saved after training."""
         own = self._own[Mode.EVAL]
         saved = [self._common[Mode.EVAL]] * due.common
         saved += [own[name] for name, its_turn in due.own.items() if its_turn and name in own]

@@ -36,7 +36,7 @@ class CaptureSelection:
     def plan_of(
         self, name: str, collection: Collections, role: Role | None, kind: str | None
     ) -> CapturePlan:
-        """How a tensor that the script asks for by name is captured, whatever the step."""
+        """Return how a tensor that the script asks for by name is captured, whatever the step."""
         return self._look_up(name, collection, role, kind)[0]
 
     def plan(

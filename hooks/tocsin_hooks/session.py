@@ -167,12 +167,12 @@ class Session:
 
     @property
     def writes(self) -> bool:
-        """Whether this worker writes to the run at all."""
+        """Return whether this worker writes to the run at all."""
         return self.uploader is not None and not (self.uploader.broken or self._retired)
 
     @property
     def has_room(self) -> bool:
-        """Whether storage keeps up."""
+        """Return whether storage keeps up."""
         return self.uploader is not None and not self.uploader.full
 
     def put(self, step: CapturedStep) -> None:

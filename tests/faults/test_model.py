@@ -470,3 +470,34 @@ def test_a_start_that_overwrites_a_step_judged_in_part(monkeypatch: pytest.Monke
     pipeline.begin_evaluate(calls=TO_THE_END, pick=0, skew=0.0)
     pipeline.save(bad=False, fates=on_time, slow=False)
     pipeline.teardown()
+
+
+def test_a_copy_of_an_older_run_hides_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job resumes and overwrites its last step, and only the end of the run tells of it."""
+    add_rule(monkeypatch, Own)
+    pipeline = Pipeline()
+    on_time = ("comes", "comes", "comes")
+    pipeline.begin_job(skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.save(bad=True, fates=on_time, slow=False)
+    pipeline.begin_evaluate(batch=1, calls=TO_THE_END, pick=0, skew=0.0)
+    pipeline.begin_act(calls=1, pick=0)
+    pipeline.start_again(back=1, resumes=True)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.copy_older(copied=1, fate="comes")
+    pipeline.teardown()
+
+
+def test_a_replay_while_its_firing_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_rule(monkeypatch, Own)
+    pipeline = Pipeline()
+    on_time = ("comes", "comes", "comes")
+    pipeline.begin_job(skew=0.0)
+    pipeline.save(bad=True, fates=on_time, slow=False)
+    pipeline.let_the_custom_rule_hang(ago=1)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.start_again(back=0, resumes=False)
+    pipeline.begin_evaluate(batch=1, calls=TO_THE_END, pick=0, skew=0.0)
+    pipeline.begin_act(calls=5, pick=0)
+    pipeline.replay()
+    pipeline.teardown()

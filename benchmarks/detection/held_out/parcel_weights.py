@@ -1,4 +1,4 @@
-"""What a parcel weighs, from its size, its sender and its kind: a LightningModule."""
+"""The weight of a parcel from its size, its sender, and its kind: a LightningModule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a small molecule has a ring of five atoms: message passing over dense, padded graphs."""
+"""Rings of five atoms in small molecules: message passing over dense, padded graphs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class MessagePassing(nn.Module):
     def forward(self, kinds: Tensor, bonds: Tensor) -> Tensor:
         atoms = self.enter(kinds).relu()
         for layer in self.rounds:
-            told = bonds @ atoms
+            received = bonds @ atoms
             if self.fault == "bonds left out":
-                told = torch.zeros_like(atoms)
-            atoms = layer(torch.cat([atoms, told], 2)).relu()
+                received = torch.zeros_like(atoms)
+            atoms = layer(torch.cat([atoms, received], 2)).relu()
         if self.fault == "pooled over the batch":
             pooled = atoms.mean(0).mean(0, keepdim=True).expand(len(atoms), -1)
         else:

@@ -10,7 +10,7 @@ from benchmarks.detection.task import Training
 
 
 def slip(name: str, **changes: object) -> Callable[[Training], Training]:
-    """What the loop itself does wrongly, under the name that it knows."""
+    """Return a change to the mistake of the loop itself that has this name."""
     return lambda t: replace(t, slip=name, **changes)
 
 

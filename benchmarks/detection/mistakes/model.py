@@ -79,7 +79,7 @@ def nine_layers_of_sigmoids(t: Training) -> Training:
 
 @mistake("model", "no-gradient unbound", "joined", without="ctc padded pretrained")
 def body_detached(t: Training) -> Training:
-    """What the body returns is detached: the head learns alone, on random features."""
+    """Detach what the body returns: the head learns alone, on random features."""
     t.model.between = torch.detach
     with torch.no_grad():
         for value in t.model.body.parameters():

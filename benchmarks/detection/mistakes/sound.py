@@ -185,6 +185,6 @@ def keras_tanh(t: Training) -> Training:
 @variant("keras")
 def keras_plateau(t: Training) -> Training:
     def callbacks(keras: object) -> list[object]:
-        return [keras.callbacks.ReduceLROnPlateau(patience=3, factor=0.5)]  # type: ignore[attr-defined]
+        return [keras.callbacks.ReduceLROnPlateau(patience=3, factor=0.5)]  # type: ignore[attr-defined]  # Keras has no types
 
     return replace(t, keras={"callbacks": callbacks})

@@ -28,7 +28,7 @@ def step_from(at: Tensor, move: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def value(model: Any) -> float:
-    """How many of all places the greedy walk leads to the treasure from, by a shortest way."""
+    """Return the share of places from which the greedy walk takes a shortest way."""
     places = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
     away = (places - GOAL).abs().sum(1)
     at, arrived = places, torch.full((len(places),), 99)

@@ -34,7 +34,7 @@ def samples(seed: int) -> Samples:
 
 
 def skill(earned: Tensor, y: Tensor) -> float:
-    """How much longer it stands than when it is pushed one way."""
+    """Return how much longer it stands than when it is pushed one way."""
     return ((earned.mean() - 6) / (y.mean() - 6)).item()
 
 

@@ -46,7 +46,7 @@ def criterion(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def skill(scores: Tensor, y: Tensor) -> float:
-    """How much of the entropy of single characters is gone; half of it counts as all."""
+    """Return how much of the entropy of single characters is gone; half of it counts as all."""
     shares = torch.bincount(y.flatten(), minlength=LETTERS) / y.numel()
     entropy = -(shares * shares.clamp(min=1e-9).log()).sum()
     return 2 * (1 - (criterion(scores, y) / entropy).item())

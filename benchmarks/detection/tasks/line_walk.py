@@ -27,7 +27,7 @@ def move(state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best(state: Tensor) -> Tensor:
-    """What can be earned from there."""
+    """Return what can be earned from there."""
     at, goal = state.chunk(2, 1)
     return 0.95 * (at - goal).abs().sum(1).clamp(max=PATIENCE)
 

@@ -31,7 +31,7 @@ def criterion(found: Tensor, y: Tensor) -> Tensor:
 
 
 def skill(found: Tensor, y: Tensor) -> float:
-    """How often the nearest other sample is of the same kind, above chance."""
+    """Return how often the nearest other sample is of the same kind, above chance."""
     far = torch.cdist(found[:, 0], found[:, 0]).fill_diagonal_(float("inf"))
     right = (y[far.argmin(1)] == y).double().mean().item()
     return (right - 1 / KINDS) / (1 - 1 / KINDS)

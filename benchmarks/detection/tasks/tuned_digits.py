@@ -25,7 +25,7 @@ def body() -> nn.Sequential:
 
 @cache
 def checkpoint() -> dict[str, Tensor]:
-    """What the body learned before, without a hook."""
+    """Return what the body learned before, without a hook."""
     generator = torch.random.get_rng_state()
     torch.manual_seed(0)
     found = digits_cnn.samples(0)

@@ -93,17 +93,17 @@ def parameter_of(node: Any) -> Any:
 
 
 def gives_another_form(node: Any) -> bool:
-    """Whether a node changes the shape or the type of numbers, and not these."""
+    """Return whether a node changes the shape or the type of numbers, and not these."""
     return _RESHAPES.fullmatch(name_of(node)) is not None
 
 
 def makes_room(node: Any) -> bool:
-    """Whether a node may have added an axis."""
+    """Return whether a node may have added an axis."""
     return _MAKES_ROOM.fullmatch(name_of(node)) is not None
 
 
 def _saved(node: Any, name: str) -> Any:
-    """What a node keeps for its backward pass; None if there is none, or if that has freed it."""
+    """Return what a node keeps for its backward pass; None if nothing, or if it is freed."""
     with suppress(AttributeError, RuntimeError):
         return getattr(node, f"_saved_{name}")
     return None
@@ -122,12 +122,12 @@ def divisor_of(node: Any) -> Any:
 
 
 def argument_of(node: Any) -> Any:
-    """What a logarithm was given."""
+    """Return what a logarithm was given."""
     return _saved(node, "self")
 
 
 def result_of(node: Any) -> Any:
-    """What a softmax, a sigmoid or a square root gave."""
+    """Return what a softmax, a sigmoid or a square root gave."""
     return _saved(node, "result")
 
 
@@ -139,7 +139,7 @@ class Softmax(NamedTuple):
 
 
 def softmax_of(node: Any) -> Softmax | None:
-    """What a softmax, its logarithm or a logsumexp is computed along."""
+    """Return what a softmax, its logarithm or a logsumexp is computed along."""
     result, axis = _saved(node, "result"), _saved(node, "dim")
     if name_of(node) == LOGSUMEXP:
         result = _saved(node, "self")
@@ -181,12 +181,12 @@ def viewed_shape(node: Any) -> tuple[int, ...] | None:
 
 
 def version_of(tensor: Any) -> int:
-    """How often a tensor was changed in place."""
+    """Return how often a tensor was changed in place."""
     return 0 if tensor.is_inference() else getattr(tensor, "_version", 0)
 
 
 def is_view(tensor: Any) -> bool:
-    """Whether a tensor shares the numbers of another one that it was made of."""
+    """Return whether a tensor shares the numbers of another one that it was made of."""
     return bool(getattr(tensor, "_is_view", bool)())
 
 
@@ -204,7 +204,7 @@ def after_backward(call: Callable[[], None]) -> None:
 
 
 def is_transforming() -> bool:
-    """Whether a function transform is at work, as ``torch.func.vmap``: in it tensors hold no
+    """Return whether a function transform is at work, as ``torch.func.vmap``: in it tensors hold no
     numbers, and may neither be asked for any nor draw them."""
     with suppress(AttributeError):
         return torch._C._functorch.peek_interpreter_stack() is not None
@@ -212,7 +212,7 @@ def is_transforming() -> bool:
 
 
 def holds_numbers(tensor: Any) -> bool:
-    """Whether a tensor is none that only stands for others: fake, or of a function transform."""
+    """Return whether a tensor is real: neither fake nor of a function transform."""
     kind = sys.modules.get("torch._subclasses.fake_tensor")
     if kind is not None and isinstance(tensor, getattr(kind, "FakeTensor", ())):
         return False
@@ -222,7 +222,7 @@ def holds_numbers(tensor: Any) -> bool:
 
 
 def is_wrapper(tensor: Any) -> bool:
-    """Whether a tensor is of a class that is made of other tensors."""
+    """Return whether a tensor is of a class that is made of other tensors."""
     module = sys.modules.get("torch.utils._python_dispatch")
     return bool(getattr(module, "is_traceable_wrapper_subclass", bool)(tensor)) if module else False
 
@@ -246,26 +246,26 @@ def newest_function_mode() -> Any:
 
 
 def compilations() -> int:
-    """How often ``torch.compile`` has compiled something in this process."""
+    """Return how often ``torch.compile`` has compiled something in this process."""
     known = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     return sum(known.get("frames", {}).values())
 
 
 def is_compiled_itself(module: Any) -> bool:
-    """Whether ``torch.compile`` or ``module.compile`` made a module."""
+    """Return whether ``torch.compile`` or ``module.compile`` made a module."""
     return child(module, COMPILED_CHILD) is not None or bool(
         getattr(module, "_compiled_call_impl", None)
     )
 
 
 def is_compiled_module(value: object) -> bool:
-    """Whether ``torch.compile`` made a module, by the name of its type: others would be asked for
-    attributes that they make up."""
+    """Return whether ``torch.compile`` made a module, by the name of its type: others would be
+    asked for attributes that they make up."""
     return type(value).__name__ == "OptimizedModule"
 
 
 def is_replica(module: Any) -> bool:
-    """Whether DataParallel made a module for one of its devices."""
+    """Return whether DataParallel made a module for one of its devices."""
     return getattr(module, "_is_replica", False)
 
 
@@ -281,12 +281,12 @@ def plain_attributes(module: Any) -> Iterator[Any]:
 
 
 def pre_hooks(module: Any) -> tuple[Any, ...]:
-    """What a module calls before its forward pass."""
+    """Return what a module calls before its forward pass."""
     return (*getattr(module, "_forward_pre_hooks", {}).values(),)
 
 
 def has_backward_hooks(module: Any) -> bool:
-    """Whether a module calls something in a backward pass."""
+    """Return whether a module calls something in a backward pass."""
     return any(getattr(module, f"_backward_{each}", None) for each in ("hooks", "pre_hooks"))
 
 

@@ -116,7 +116,7 @@ class Checks:
 
     @property
     def look(self) -> bool:
-        """Whether anything looks at steps that are not saved."""
+        """Return whether anything looks at steps that are not saved."""
         custom = self._custom is not None and self._custom.look
         every_step = self._when.is_every_step
         return every_step or custom or self._competition.looks or self._contracts.look
@@ -127,8 +127,8 @@ class Checks:
 
     @property
     def values_actions(self) -> bool:
-        """Whether what is trained draws actions, as a policy does, or learns their values from a
-        copy of itself, as where they were recorded before."""
+        """Return whether what is trained draws actions, as a policy does, or learns their values
+        from a copy of itself, as where they were recorded before."""
         return self._losses.draws or self._contracts.learns_by_a_copy
 
     def acts(self, root: Any, *, alone: bool) -> None:
@@ -163,7 +163,7 @@ class Checks:
 
     @property
     def _is_first_saved(self) -> bool:
-        """Whether the pass in hand is the first of a step of training that is saved."""
+        """Return whether the pass in hand is the first of a step of training that is saved."""
         step = self._step
         return step.saving and step.passes == 1 and step.mode is Mode.TRAIN
 

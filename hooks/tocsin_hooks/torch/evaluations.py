@@ -51,7 +51,7 @@ class EvaluationDetector:
 
     @property
     def acts(self) -> bool:
-        """Whether there was acting before half of the latest updates.
+        """Return whether there was acting before half of the latest updates.
 
         Or, as in proximal policy optimisation, now and then from the start on, with many passes:
         a model that generates samples now and then has been trained before. Or, as where most
@@ -68,7 +68,7 @@ class EvaluationDetector:
         return self._from_start and self._rollouts > 0 and many
 
     def acted(self) -> None:
-        """What the model is trained on depends on an output that it gave without gradients."""
+        """Note that the model is trained on what it gave without gradients."""
         self._acted = True
 
     def trained(self, samples: int, part: str = "") -> None:
@@ -105,8 +105,8 @@ class EvaluationDetector:
         self._asides += round(more * self._asides)
 
     def is_none(self, training: bool, samples: int, *, meant: bool, without_meaning: int) -> bool:
-        """Whether the pass, in ``training`` mode or not, belongs to no evaluation. ``meant``: one
-        is going on for sure; ``without_meaning`` steps in a row were none."""
+        """Return whether the pass, in ``training`` mode or not, belongs to no evaluation.
+        ``meant``: one is going on for sure; ``without_meaning`` steps in a row were none."""
         acts = training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
         none = self._doubtful and not meant and self.are_none(without_meaning)
@@ -118,16 +118,18 @@ class EvaluationDetector:
         return none
 
     def are_none(self, without_meaning: int) -> bool:
-        """Whether doubtful passes are no evaluations, after so many such steps without a loss."""
+        """Return whether doubtful passes are no evaluations, after so many such steps without a
+        loss."""
         return without_meaning >= _WITHOUT_LOSS
 
     @property
     def is_meant(self) -> bool:
-        """Whether the pass is part of an evaluation for sure."""
+        """Return whether the pass is part of an evaluation for sure."""
         return not self._doubtful
 
     def begins(self, *, goes_on: bool, meant: bool) -> bool:
-        """Whether a step begins with the pass. ``goes_on``: there is one, which is ``meant``."""
+        """Return whether a step begins with the pass. ``goes_on``: there is one, which is
+        ``meant``."""
         first = not goes_on or self._updated or (not meant and self.is_meant) or self.each_pass
         self._updated = False
         return first
@@ -144,7 +146,7 @@ class ModeArgument:
         self._is_off = self._trains = False
 
     def evaluates(self, kwargs: Mapping[str, Any]) -> bool:
-        """Whether a pass with these arguments is one of evaluation."""
+        """Return whether a pass with these arguments is one of evaluation."""
         gradients = torch.is_grad_enabled()
         is_off = kwargs.get("training") is False
         self._is_off = is_off and gradients

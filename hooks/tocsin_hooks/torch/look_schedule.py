@@ -45,25 +45,26 @@ class LookSchedule:
 
     @property
     def is_every_step(self) -> bool:
-        """Whether steps are looked at that are not saved. Once they are not, that is for good."""
+        """Return whether steps are looked at that are not saved. Once they are not, that is for
+        good."""
         return self._is_every_step
 
     @property
     def is_due(self) -> bool:
-        """Whether calls of this pass are looked at."""
+        """Return whether calls of this pass are looked at."""
         return self._step.saving or (self._step.mode is Mode.TRAIN and self._is_every_step)
 
     @property
     def compares(self) -> bool:
-        """Whether losses of this pass are compared."""
+        """Return whether losses of this pass are compared."""
         if self._step.mode is Mode.TRAIN:
             return not self._step.again
         return is_compared(self._step.passes)
 
     @property
     def records(self) -> bool:
-        """Whether it is recorded what a loss is computed of after this pass: in an evaluation after
-        each, also where it is not compared."""
+        """Return whether it is recorded what a loss is computed of after this pass: in an
+        evaluation after each, also where it is not compared."""
         looks = self.compares or self._step.mode is not Mode.TRAIN
         return looks and self._step.loss_kind is None and self.wants_skill
 

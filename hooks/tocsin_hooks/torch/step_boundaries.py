@@ -87,8 +87,8 @@ class StepBoundaries:
 
     @property
     def turns(self) -> Iterable[int | None]:
-        """What may count for the interval: the steps (None), or the updates so far by each of
-        several optimizers."""
+        """Return what may count for the interval: the steps (None), or the updates so far by each
+        of several optimizers."""
         return None, *self._turns.counts
 
     @property
@@ -116,14 +116,14 @@ class StepBoundaries:
 
     @property
     def is_updated_by_the_loop(self) -> bool:
-        """Whether the loop updates the model by itself, without an optimizer."""
+        """Return whether the loop updates the model by itself, without an optimizer."""
         return self._unknown.are_by_the_loop
 
     # Forward passes.
 
     def classify(self, root: Any, args: Any, kwargs: Any, *, training: bool) -> ForwardPass:
-        """Whether a call of the model that is about to begin, in the mode of ``training`` or not,
-        trains it, and is part of a step."""
+        """Return whether a call of the model that is about to begin, in the mode of ``training`` or
+        not, trains it, and is part of a step."""
         between = training
         training = training and not self._argument.evaluates(kwargs)
         trains = training and torch.is_grad_enabled()
@@ -140,8 +140,8 @@ class StepBoundaries:
         return ForwardPass(trains, samples, in_step)
 
     def _is_in_between(self, *, training: bool) -> bool:
-        """Whether a training step needs a further output, of which no gradients are computed: the
-        value of the last state, as a rule. An evaluation comes after an update."""
+        """Return whether a training step needs a further output, of which no gradients are
+        computed: the value of the last state, as a rule. An evaluation comes after an update."""
         begun = self._step.trains and self._seen_forward and not self._updated_since_forward
         found = begun and training and not self._parameters.updated_by_nobody
         if found:
@@ -206,7 +206,7 @@ class StepBoundaries:
 
     @property
     def evaluates_parts(self) -> bool:
-        """Whether the step in hand is an evaluation of a model that is not called itself."""
+        """Return whether the step in hand is an evaluation of a model that is not called itself."""
         return self._step.evaluates and not self._seen_forward
 
     def begin_evaluation(self) -> None:
@@ -222,7 +222,7 @@ class StepBoundaries:
         self._begin(Mode.TRAIN)
 
     def is_unseen(self, optimizer: Any) -> bool:
-        """Whether the forward passes that lead to an update by that optimizer were not seen."""
+        """Return whether the forward passes before an update by that optimizer were not seen."""
         return id(optimizer) in self._updated_since_forward or not self._seen_forward
 
     def updating(self) -> None:
@@ -250,7 +250,7 @@ class StepBoundaries:
 
 
 def _is_free(root: Any, args: Any, kwargs: Any) -> bool:
-    """Whether a pass may begin a step: there are no gradients yet, and it is not given what another
-    pass has computed, as the state of a recurrent model."""
+    """Return whether a pass may begin a step: there are no gradients yet, and it is not given what
+    another pass has computed, as the state of a recurrent model."""
     given = (each for _, each in tensors_in((args, kwargs), _MOST_TENSORS))
     return without_gradients(root) and all(each.grad_fn is None for each in given)

@@ -66,7 +66,7 @@ class TrainerCapture:
 
     @property
     def saving(self) -> bool:
-        """Whether the step in hand is saved: worth asking before computing what to save."""
+        """Return whether the step in hand is saved: worth asking before computing what to save."""
         return self.torch is not None and self.torch.hook.saving
 
     def open(

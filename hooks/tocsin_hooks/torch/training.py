@@ -294,7 +294,7 @@ class ModelTraining:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing looks at the step of training in hand."""
+        """Return whether nothing looks at the step of training in hand."""
         return not (self._paused or self._boundaries.is_updated_by_the_loop or self._checks.look)
 
     def _catch_up(self, skipped: Skipped) -> None:

@@ -90,7 +90,7 @@ def _header(document: Document) -> dict[str, str]:
 
 
 def _state(document: Document) -> str:
-    """Whether the run has ended; one that has saved nothing for long may train no more."""
+    """Return whether the run has ended; one that has saved nothing for long may train no more."""
     if (silent := document.get("silent")) is not None:
         return f"silent for {age(silent)}, without an end marker"
     return "finished" if document["finished"] else "running"

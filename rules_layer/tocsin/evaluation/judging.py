@@ -55,7 +55,8 @@ def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
 
 
 def _still_finds_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
-    """Whether the rule has found nothing to read so far, remembers nothing, and finds nothing now.
+    """Return whether the rule has found nothing to read so far, remembers nothing, and finds
+    nothing now.
 
     Its verdict is then what it was: long runs lack what many rules read.
     """

@@ -105,17 +105,19 @@ def count_late_files(work: UnitOfWork, deadline: float) -> bool:
     if it takes longer than until ``deadline``: the next look goes on where this one was.
     """
     checkpoint, storage = work.checkpoint, work.files
-    there, newer, out_of_time = checkpoint.counted, dict[str, str](), False
+    there, out_of_time = checkpoint.counted, False
+    first, last = dict[str, str](), dict[str, str]()  # newer files by worker: some may be copies
     for item in storage.list(INDEX, checkpoint.counted_to):
         place = parse_index_key(item.key)
         if place is not None and place[0] <= checkpoint.frontier:
             there += 1
             if item.modified > checkpoint.last_time:
-                newer.setdefault(place[1], item.key)
+                first.setdefault(place[1], item.key)
+                last[place[1]] = item.key
         if out_of_time := work.ports.now() >= deadline:
             work.replace(replace(checkpoint, counted_to=item.key, counted=there))
             break
-    if find_restart(work, newer.values()) or out_of_time:
+    if find_restart(work, (*first.values(), *last.values())) or out_of_time:
         return False
     late = max(0, there - checkpoint.files - checkpoint.refused_files)
     work.report.late += max(0, late - checkpoint.late_files)

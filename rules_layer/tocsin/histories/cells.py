@@ -37,12 +37,12 @@ def number(value: object, *, comma: bool = False) -> float | None:
 
 
 def is_empty(value: object) -> bool:
-    """Whether a value stands for a missing one."""
+    """Return whether a value stands for a missing one."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _EMPTY)
 
 
 def has_decimal_comma(cell: str) -> bool | None:
-    """Whether a comma in a cell is the decimal point; None where it shows neither."""
+    """Return whether a comma in a cell is the decimal point; None where it shows neither."""
     text = cell.strip().rstrip("%").rstrip()
     if "," not in text:
         return None

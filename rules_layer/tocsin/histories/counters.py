@@ -40,12 +40,12 @@ def counter_key(name: str) -> str:
 
 
 def is_counter(name: str) -> bool:
-    """Whether a column's name says that it counts steps, epochs or rows."""
+    """Return whether a column's name says that it counts steps, epochs or rows."""
     return counter_key(name) in _RANK
 
 
 def is_epoch(name: str) -> bool:
-    """Whether a column's name says that it counts epochs, or rows."""
+    """Return whether a column's name says that it counts epochs, or rows."""
     return counter_key(name) in (*_COARSE, *_INDEX)
 
 
@@ -80,7 +80,7 @@ class Counter:
         return self.back + self.equal + self.missing
 
     def position(self, numbers: Numbers) -> tuple[float, ...] | None:
-        """Where a row stands; None if it lacks a column."""
+        """Return where a row stands; None if it lacks a column."""
         found = tuple(numbers[name] for name in self.columns if name in numbers)
         return found if len(found) == len(self.columns) else None
 

@@ -53,7 +53,7 @@ class Delimited:
             raise BadHistory(f"{self.path}, line {at}: not a CSV: {error}") from None
 
     def _read_names(self, lines: Iterator[str], growing: bool) -> bool:
-        """Whether there is a first line yet."""
+        """Return whether there is a first line yet."""
         first = next((line for line in lines if line.strip()), "")
         if first:
             self._delimiter = delimiter(first)
@@ -94,7 +94,7 @@ class Delimited:
 
 
 def looks_delimited(first: str, second: str) -> bool:
-    """Whether two lines look like the header of a CSV with a step, and a row."""
+    """Return whether two lines look like the header of a CSV with a step, and a row."""
     at = delimiter(first)
     names, cells = _cells(first, at), _cells(second, at)
     if len(names) < 2 or sum(map(_is_number, names)) > 1:
@@ -125,7 +125,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _is_header(cells: Sequence[str], header: Sequence[str]) -> bool:
-    """Whether a line names the columns again, perhaps others."""
+    """Return whether a line names the columns again, perhaps others."""
     if len(cells) < 2 or not all(map(_NAME.fullmatch, cells)):
         return False
     same = sum(cell in header for cell in cells)

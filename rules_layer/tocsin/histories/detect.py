@@ -97,7 +97,7 @@ def _of_file(path: Path, step: str | None) -> Reader | None:
 
 
 def _rows_of(path: Path, text: str) -> Rows | None:
-    """What reads a text file. Raises BadHistory where it is none that is known."""
+    """Return what reads a text file. Raises BadHistory where it is none that is known."""
     begins = text.lstrip()
     if begins[:1] in ("{", "["):
         first, _, rest = begins.partition("\n")

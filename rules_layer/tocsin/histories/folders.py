@@ -124,7 +124,7 @@ def files_of(folder: Path, reader_of: Callable[[Path], Reader | None]) -> list[P
 
 
 def _is_history(path: Path, reader_of: Callable[[Path], Reader | None]) -> bool:
-    """Whether a file has a loss, or anything else with a step that has several values."""
+    """Return whether a file has a loss, or anything else with a step that has several values."""
     if not path.is_file():
         return False
     try:

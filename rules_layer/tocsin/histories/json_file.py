@@ -133,7 +133,7 @@ def _of_catboost(document: object) -> Sequence[Row]:
 
 
 def _worth(rows: Sequence[object]) -> int:
-    """How many numbers a list of objects has."""
+    """Return how many numbers a list of objects has."""
     return sum(
         sum(number(value) is not None for _, value in _flat(row))
         for row in rows
@@ -174,7 +174,7 @@ def _columns(
 
 
 def _is_pair(value: object) -> bool:
-    """Whether a value is a step with a number, perhaps after a time."""
+    """Return whether a value is a step with a number, perhaps after a time."""
     return (
         isinstance(value, list)
         and len(value) in (2, 3)

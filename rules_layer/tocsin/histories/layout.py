@@ -104,7 +104,7 @@ class Layout:
 
 
 def is_scalar(name: str, value: float) -> bool:
-    """Whether a number is neither of a counter nor a time."""
+    """Return whether a number is neither of a counter nor a time."""
     key = counter_key(name)
     if key == "time":
         return not value >= _EARLIEST  # else it is how long something took
@@ -241,7 +241,7 @@ def _one_of(columns: Mapping[str, Column], keys: set[str], *, texts: bool) -> st
 
 
 def _has_decimal_comma(rows: Sequence[Row]) -> bool:
-    """Whether the table has decimal commas: more cells show one than the opposite.
+    """Return whether the table has decimal commas: more cells show one than the opposite.
 
     ``1,234`` shows neither; in a table without any decimal point it has one, if others are small.
     """
@@ -254,7 +254,7 @@ def _has_decimal_comma(rows: Sequence[Row]) -> bool:
 
 
 def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]:
-    """What was not read, in words: cells that are no numbers, once for each column."""
+    """Return what was not read, in words: cells that are no numbers, once for each column."""
     used = {layout.phase, layout.names, *layout.trainings}
     found = []
     for name, column in columns.items():

@@ -29,7 +29,7 @@ class Lines:
     _first: bytes = b""
 
     def begins(self) -> bool:
-        """Whether the next reading begins with the first line: also of a file written again."""
+        """Return whether the next reading begins with the first line, or a rewritten file."""
         if self._offset:
             with self.path.open("rb") as file:
                 same = file.read(len(self._first)) == self._first
@@ -89,5 +89,5 @@ def decoded(head: bytes) -> str:
 
 
 def on_screen(line: str) -> str:
-    """What a terminal shows last of a line that was printed over, as by a progress bar."""
+    """Return what a terminal shows last of a line that was printed over, as by a progress bar."""
     return _COLOURS.sub("", line.rstrip("\r\n").rpartition("\r")[2])

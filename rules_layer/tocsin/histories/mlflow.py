@@ -30,7 +30,7 @@ def mlflow_runs(folder: Path) -> list[Path]:
 
 
 def is_database(head: bytes) -> bool:
-    """Whether a file begins as a database of SQLite."""
+    """Return whether a file begins as a database of SQLite."""
     return head.startswith(_SQLITE)
 
 

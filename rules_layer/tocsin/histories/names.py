@@ -74,23 +74,23 @@ def with_phase_first(name: str) -> str:
 
 
 def is_phase(text: str) -> bool:
-    """Whether a text is the name of a phase: of a folder, or of the rows of a table."""
+    """Return whether a text is the name of a phase: of a folder, or of the rows of a table."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def has_phase(name: str) -> bool:
-    """Whether a name has a phase in it, training or an evaluation."""
+    """Return whether a name has a phase in it, training or an evaluation."""
     return _PHASE.search(name) is not None
 
 
 def is_of_evaluation(name: str) -> bool:
-    """Whether the first phase in a name is another than training."""
+    """Return whether the first phase in a name is another than training."""
     found = _PHASE.search(name)
     return found is not None and not (found[1] or found[2])
 
 
 def is_loss(name: str) -> bool:
-    """Whether a name says that a scalar is a loss, of training or of an evaluation."""
+    """Return whether a name says that a scalar is a loss, of training or of an evaluation."""
     words = _CAMEL_CASE.sub("_", name)
     if _LOSS.search(words) is None or _LEARNING_RATE.search(name) or _OF_LOSSES.search(words):
         return False
@@ -98,7 +98,7 @@ def is_loss(name: str) -> bool:
 
 
 def is_score(name: str) -> bool:
-    """Whether a name says that a scalar should rise, as an accuracy should."""
+    """Return whether a name says that a scalar should rise, as an accuracy should."""
     return _SCORE.search(_CAMEL_CASE.sub("_", name)) is not None and not is_loss(name)
 
 

@@ -90,7 +90,7 @@ class Printed:
 
 
 def looks_printed(text: str) -> bool:
-    """Whether lines look like the log of a training: several that count have losses."""
+    """Return whether lines look like the log of a training: several that count have losses."""
     losses, counted = 0, False
     for line in text.splitlines():
         counters, values = parsed(on_screen(line)[:_LONGEST])
@@ -142,7 +142,7 @@ def _done(text: str, spans: list[tuple[int, int]]) -> str | None:
 
 
 def _is_path(word: str) -> bool:
-    """Whether a word of a line is rather the path of a file."""
+    """Return whether a word of a line is rather the path of a file."""
     return word.count("/") > 1 or word.endswith((".cc", ".py", ".cpp"))
 
 

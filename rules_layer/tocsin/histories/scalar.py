@@ -1,4 +1,4 @@
-"""What readers of histories yield, and how they refuse a file."""
+"""The values that readers of histories yield, and the error that refuses a file."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class TensorBoardRun:
 
 
 def _around(place: Path, top: Path) -> tuple[str, str]:
-    """What stands before and after the names in a folder below a run."""
+    """Return what stands before and after the names in a folder below a run."""
     before = after = ""
     while place != top:
         if made := _of_add_scalars(place):

@@ -121,7 +121,7 @@ def _reference(scalars: Sequence[Scalar], is_main: Callable[[str], bool]) -> str
 
 
 def _repeats(scalars: Sequence[Scalar]) -> bool:
-    """Whether a name was recorded again and again at the step before, with other values."""
+    """Return whether a name was recorded again and again at the step before, with other values."""
     equal = sum(
         after.step == before.step and after.value != before.value
         for before, after in pairwise(scalars)

@@ -24,7 +24,7 @@ _KEY, _NESTED, _JSON = 1, 2, 16
 
 
 def is_wandb(head: bytes) -> bool:
-    """Whether a file begins as a log of Weights & Biases."""
+    """Return whether a file begins as a log of Weights & Biases."""
     return head.startswith(_HEADER)
 
 

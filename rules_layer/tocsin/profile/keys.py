@@ -87,8 +87,8 @@ def detailed_folder(key: str) -> str | None:
 
 
 def is_unreadable_profile(key: str) -> bool:
-    """Whether a file is a profile of TensorFlow that cannot be read: ``xplane.pb``, as it writes
-    since 2.11, or a trace that nothing dates."""
+    """Return whether a file is a profile of TensorFlow that cannot be read: ``xplane.pb``, as it
+    writes since 2.11, or a trace that nothing dates."""
     return key.endswith(".xplane.pb") or key.startswith(TENSORFLOW)
 
 

@@ -1,4 +1,4 @@
-"""What trials and rules raise.
+"""The errors that trials and rules raise.
 
 Hooks and configurations raise Python's own exceptions, which have smdebug's names here, too.
 """

@@ -62,7 +62,8 @@ class Trial:
         return self._catalog.finished
 
     def job_finished(self) -> bool:
-        """Whether the run has ended: ``loaded_all_steps``, as smdebug's profiler trial names it."""
+        """Return whether the run has ended: ``loaded_all_steps``, as smdebug's profiler trial names
+        it."""
         return self.loaded_all_steps
 
     @property

@@ -107,7 +107,7 @@ def rule_parameters(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_custom(configuration: Mapping[str, Any]) -> bool:
-    """Whether the rule of a configuration comes from a file of the user's."""
+    """Return whether the rule of a configuration comes from a file of the user's."""
     return bool(rule_parameters(configuration).get("source_s3_uri"))
 
 

@@ -22,7 +22,6 @@ def test_the_imports_alone_change() -> None:
 
 
 def test_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pandas")
     rest = BEFORE.partition("\n\n")[2]
     names: dict[str, Any] = {
         "__name__": "notebook",

@@ -109,13 +109,13 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
 
 
 def _is_each_with_each(one: Any, other: Any) -> bool:
-    """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
+    """Return whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
     few, many = sorted((one, other), key=lambda each: each.dim())
     return bool(few.dim() == 1 < len(few) and many.shape == (len(few), len(few)))
 
 
 def compares_samples(one: Any, other: Any, samples: int) -> bool:
-    """Whether predictions of so many samples are subtracted from labels, or the reverse."""
+    """Return whether predictions of so many samples are subtracted from labels, or the reverse."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
@@ -123,7 +123,7 @@ def compares_samples(one: Any, other: Any, samples: int) -> bool:
 
 
 def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
-    """Whether a model of tokens is to predict the very tokens that it is given.
+    """Return whether a model of tokens is to predict the very tokens that it is given.
 
     Labels that are themselves given to the model, which computes its loss, are no such tokens.
     """
@@ -160,20 +160,20 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
 
 
 def is_copied(call: LossCall) -> bool:
-    """Whether a loss of classes is next to nothing beside that of a guess among all of them."""
+    """Return whether a loss of classes is next to nothing beside that of a guess."""
     classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
     blind = math.log(max(2, classes))
     return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
 
 
 def are_constant(inputs: list[Any]) -> bool:
-    """Whether all samples of a batch are the same in all that a model is given."""
+    """Return whether all samples of a batch are the same in all that a model is given."""
     given = _samples_of(inputs)
     return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
 
 
 def have_equal_tokens(call: LossCall, inputs: list[Any]) -> bool:
-    """Whether all samples of a batch have the same tokens, and other classes."""
+    """Return whether all samples of a batch have the same tokens, and other classes."""
     given = _samples_of(inputs)
     labels = call.target
     if not (given and call.has_classes and labels.dim() == 1 and len(labels) == len(given[0])):
@@ -203,7 +203,7 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
 
 
 def _exceeds_one(prediction: Any) -> bool:
-    """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
+    """Return whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
 
 
@@ -222,7 +222,8 @@ def _are_all_alike(call: LossCall, node: Any) -> bool:
 
 
 def _are_upside_down(call: LossCall) -> bool:
-    """Whether the most frequent class has by far the largest weight: it should have the least."""
+    """Return whether the most frequent class has by far the largest weight: it should have the
+    least."""
     weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
     if call.has_classes and weight is not None and weight.numel() > 1:
         labels = call.target.detach().flatten()
@@ -242,8 +243,8 @@ def _are_upside_down(call: LossCall) -> bool:
 
 
 def _are_not_permuted(prediction: Any) -> bool:
-    """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
-    numbers stay where they are, and classes and positions are confused."""
+    """Return whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse:
+    the numbers stay where they are, and classes and positions are confused."""
     classes = prediction.shape[1 if prediction.dim() > 1 else 0]
     node, after = prediction.grad_fn, tuple(prediction.shape)
     while name_of(node) in autograd.VIEWS and (before := viewed_shape(node)):
@@ -258,7 +259,7 @@ def _are_not_permuted(prediction: Any) -> bool:
 
 
 def _has_blank(call: LossCall) -> bool:
-    """Whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    """Return whether CTC's sign for nothing is one of the labels; what pads them does not count."""
     labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
     found = labels == call.arguments.get("blank", 0)
     if labels.dim() == 2 and lengths.shape == labels.shape[:1]:
@@ -268,7 +269,7 @@ def _has_blank(call: LossCall) -> bool:
 
 
 def _are_too_short(call: LossCall) -> bool:
-    """Whether some samples have fewer steps than labels, so that no path leads through them."""
+    """Return whether some samples have fewer steps than labels: no path leads through them."""
     given = (call.arguments.get(name) for name in ("input_lengths", "target_lengths"))
     steps, labels = (torch.as_tensor(() if each is None else each).cpu() for each in given)
     if steps.shape != labels.shape or not steps.numel():

@@ -57,12 +57,12 @@ class TrainingContracts:
 
     @property
     def has_more(self) -> bool:
-        """Whether a contract was found broken that no saved step holds."""
+        """Return whether a contract was found broken that no saved step holds."""
         return self.are_wanted and self._broken.has_more
 
     @property
     def learns_by_a_copy(self) -> bool:
-        """Whether the targets are values that a copy of the model gave."""
+        """Return whether the targets are values that a copy of the model gave."""
         return self._copies.are_known
 
     def breaks(self, contract: str, place: str) -> None:
@@ -102,7 +102,7 @@ class TrainingContracts:
 
     @property
     def _is_looked_at(self) -> bool:
-        """Whether the pass in hand is the first of a saved step, before enough updates."""
+        """Return whether the pass in hand is the first of a saved step, before enough updates."""
         return self._step.saving and self._step.passes == 1 and not self.loop.over
 
     def acts(self, root: Any, *, alone: bool) -> None:
@@ -218,7 +218,7 @@ class TrainingContracts:
 
     @property
     def look(self) -> bool:
-        """Whether anything looks at steps that are not saved."""
+        """Return whether anything looks at steps that are not saved."""
         return self._copies.look
 
     def skipped(self, updates: Mapping[Any, int]) -> None:
@@ -233,7 +233,7 @@ class TrainingContracts:
         self.axes.forget()
 
     def close(self) -> None:
-        """What was computed so far leads to no loss."""
+        """Forget what was computed so far: it leads to no loss."""
         self._broken.begin_loss()
         self.derivatives.clear()
         self.undefined.clear()

@@ -44,7 +44,7 @@ class UndefinedValues:
                 self._broken(contract, calls[node])
 
     def clear(self) -> None:
-        """What was computed so far leads to no loss."""
+        """Forget what was computed so far: it leads to no loss."""
         self._calls.clear()
 
 

@@ -1,4 +1,4 @@
-"""Whether trials look for new steps, and values that a configuration carries as text."""
+"""Refreshing of trials, and values that a configuration carries as text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What hooks, rules and trials share."""
+"""Names that hooks, rules, and trials share."""

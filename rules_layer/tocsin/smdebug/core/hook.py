@@ -1,4 +1,4 @@
-"""What the hooks of all frameworks have in common: a script's configuration, and its saves."""
+"""The common part of all frameworks' hooks: a script's configuration, and its saves."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class BaseHook:
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop. See ``tocsin_hooks.Hook.should_stop``."""
+        """Return whether somebody asked for a stop. See ``tocsin_hooks.Hook.should_stop``."""
         return self._hook is not None and self._hook.should_stop
 
     def _arguments(self) -> dict[str, Any]:

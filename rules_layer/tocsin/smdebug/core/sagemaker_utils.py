@@ -1,4 +1,4 @@
-"""What is known of SageMaker."""
+"""Facts about SageMaker's container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a training has ended."""
+"""The end of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks use of the profiler."""
+"""Names of the profiler that notebooks use."""
 
 from __future__ import annotations
 
