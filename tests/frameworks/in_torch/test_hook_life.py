@@ -81,7 +81,7 @@ def test_a_model_that_nobody_keeps_is_warned_of(
     train(net, trained)
     del net
     gc.collect()
-    assert ("gone before its first step" in caplog.text) is not bool(trained)
+    assert ("deleted before its first step" in caplog.text) is not bool(trained)
 
 
 def test_a_hook_does_not_keep_the_model_alive(run: Path, train: Any) -> None:
