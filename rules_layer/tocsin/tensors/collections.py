@@ -20,7 +20,7 @@ from tocsin.tensors.storage import Object, RefusedFile, Storage
 
 _LIMIT = 16 * 1024 * 1024
 _MOST_LISTED = 10_000  # files of a run: one of each worker
-_MOST_READ = 1000
+_MOST_READ = 100  # at each look after a new one: what they say repeats itself
 _MOST_BYTES = 64 * 1024 * 1024  # of all that are read
 _MAX_PATTERNS = 1000  # of a file: each is tried on every name
 _Text = Annotated[str, Meta(max_length=4096)]
@@ -120,7 +120,7 @@ def decode_collections(data: bytes, worker: str) -> Collections:
 def read_collections(storage: Storage) -> Collections | None:
     """The collections of all workers' files together; None while there is none.
 
-    The number of workers is that of the first file. Of more than 1,000 files, or of more than
+    The number of workers is that of the first file. Of more than 100 files, or of more than
     64 MiB, only some are read, evenly distributed: workers that hold different parts of a model
     are neighbours. Raises BadCollections with the key.
     """

@@ -28,7 +28,7 @@ def test_none_yet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("workers", "size", "read"), [(3, 1, 3), (1001, 1, 1000), (4000, 1, 1000), (4000, 1 << 20, 64)]
+    ("workers", "size", "read"), [(3, 1, 3), (101, 1, 100), (4000, 1, 100), (4000, 1 << 20, 64)]
 )
 def test_of_very_many_files_some_are_read_evenly_distributed(workers, size, read):
     """A pipeline's workers hold different parts of a model."""
