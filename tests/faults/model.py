@@ -35,6 +35,7 @@ from tocsin.evaluation import (
     evaluate,
     handle_batch,
 )
+from tocsin.evaluation.messages import COLLECTIONS_WRITTEN, CONTINUE
 from tocsin.evaluation.reconciliation import SKIP_ATTEMPTS
 from tocsin.events import RunNews, StatusChange
 from tocsin.own_messages import encode_hint
@@ -274,6 +275,7 @@ class Model:
     turns: dict[str, float] = field(default_factory=dict)
     backlog_turns: dict[str, float] = field(default_factory=dict)
     configurations: OrderedDict[str, Any] = field(default_factory=OrderedDict)
+    settling: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.files = Files(lambda: self.now)
@@ -385,6 +387,7 @@ class Model:
             default=self.watch,
             now=invocation.now,
             configurations=self.configurations,
+            settling=self.settling,
             outages=(*AWS_ERRORS, OSError, NotPublished),
             is_denied=is_denied,
             turns=lambda owner: port("dynamodb", _Turns(self, self.backlog_turns)),
@@ -437,7 +440,8 @@ class _Hints:
     model: Model
 
     def send(self, run: str, why: str, delay: float = 0.0) -> None:
-        self.model.send("evaluate", Hint(run), delay)
+        hint = Hint(run, continues=why == CONTINUE, configures=why == COLLECTIONS_WRITTEN)
+        self.model.send("evaluate", hint, delay)
 
 
 @dataclass(frozen=True)

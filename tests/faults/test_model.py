@@ -23,7 +23,14 @@ from hypothesis.stateful import (
 from tocsin.evaluation import Hint, JobEnded, check, replayed
 from tocsin.model import Role, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step
-from tocsin.tensors import END_MARKER, Collection, RunWriter, collections, index_key
+from tocsin.tensors import (
+    END_MARKER,
+    Collection,
+    RunWriter,
+    collections,
+    collections_key,
+    index_key,
+)
 from tocsin.watch import to_watch
 
 from tests.faults.model import JOB, TO_THE_END, Message, Model
@@ -134,6 +141,12 @@ class Pipeline(RuleBasedStateMachine):
             else:
                 self._write(key, document, fate)
         self.step += 1
+
+    @rule(fate=FATES)
+    def hear_of_collections(self, fate: str) -> None:
+        """S3 says that the workers' collections files are there, when it comes to it."""
+        for worker in WORKERS:
+            self._notify((collections_key(worker),), fate)
 
     @precondition(lambda self: self.step)
     @rule(ago=st.integers(0, 2))
@@ -334,8 +347,8 @@ class Pipeline(RuleBasedStateMachine):
     def _judge(self) -> None:
         model = self.model
         checkpoint = model.checkpoint()
-        if checkpoint.last_step is None and not model.messages:
-            return  # nobody ever heard of the run
+        if checkpoint.last_step is None and not (model.messages and self.step):
+            return  # nobody ever heard of the run, or it has no step
         offline, _ = check(model.files, WATCHING, now=lambda: model.now)
         expected = {name: record.status for name, record in offline.rules.items()}
         found = {name: record.status for name, record in checkpoint.rules.items()}

@@ -100,8 +100,13 @@ def _merged(one: Hint | JobEnded, other: Hint | JobEnded) -> Hint | JobEnded:
         return one
     ticks = [hint.tick for hint in (one, other) if hint.tick is not None]
     keys = tuple(dict.fromkeys((*one.keys, *other.keys)))
-    continues = one.continues or other.continues
-    return replace(one, keys=keys, tick=max(ticks, default=None), continues=continues)
+    return replace(
+        one,
+        keys=keys,
+        tick=max(ticks, default=None),
+        continues=one.continues or other.continues,
+        configures=one.configures or other.configures,
+    )
 
 
 def _taken(waiting: deque[Work]) -> Iterator[Work]:

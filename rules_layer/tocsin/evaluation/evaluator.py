@@ -19,6 +19,7 @@ from tocsin.evaluation.ports import (
     pause_after_outages,
 )
 from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconcile
+from tocsin.evaluation.settling import waits
 from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.tensors import END_MARKER, RefusedFile, Storage, encode_end, read_end
 from tocsin.words import cut
@@ -42,6 +43,8 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     SHARE seconds, and needs one of the turns of the run's owner.
     """
     report, now = EvaluationReport(), ports.now()
+    if waits(hint, ports):
+        return report
     lease = ports.coordination.take(hint.run, owner, now, ends + 1, hint.keys)
     if lease is None:
         return report

@@ -15,6 +15,8 @@ from tocsin.tensors import END_MARKER, split_key
 
 CONTINUE = "continue"
 """Why a hint is sent for a run with a backlog."""
+COLLECTIONS_WRITTEN = "collections"
+"""Why one is sent for a run whose collections files are new."""
 
 
 class BadMessage(ValueError):
@@ -28,12 +30,14 @@ class Hint:
     keys: files that are said to have been written, relative to the run.
     tick: the present time, for the rules that read it.
     continues: the run has a backlog, and its last look made room for others.
+    configures: collections files were written a moment ago.
     """
 
     run: str
     keys: tuple[str, ...] = ()
     tick: float | None = None
     continues: bool = False
+    configures: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ def parse_message(body: str | bytes) -> list[Hint | JobEnded]:
         raise BadMessage("message is not a JSON object")
     try:
         if message.get("tocsin") == "hint":
-            tick, continues = _tick(message.get("tick")), message.get("why") == CONTINUE
-            return [Hint(_run(message["run"]), tick=tick, continues=continues)]
+            run, tick, why = _run(message["run"]), _tick(message.get("tick")), message.get("why")
+            configures = why == COLLECTIONS_WRITTEN
+            return [Hint(run, tick=tick, continues=why == CONTINUE, configures=configures)]
         if message.get("Event") == "s3:TestEvent":
             return []
         if "Records" in message:

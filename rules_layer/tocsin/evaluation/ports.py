@@ -247,6 +247,8 @@ class EvaluationPorts:
     trials: kept in the process, for rules that read a run as a whole.
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
+    settling: by run, until when a look for its collections files need not be asked for again; kept
+        in the process.
     outages: errors of the services, which say nothing about a run.
     is_denied: whether such an error stays until somebody grants a permission.
     owner: the owner of a run (URL).
@@ -264,6 +266,7 @@ class EvaluationPorts:
     now: Callable[[], float]
     trials: Trials = field(default_factory=Trials)
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
+    settling: dict[str, float] = field(default_factory=dict)
     outages: tuple[type[Exception], ...] = (OSError,)
     is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)
     owner: Callable[[str], str] = owner_of

@@ -115,7 +115,7 @@ def reconcile(
     new = find_files(work, hint, end, most, yields, awaited, skips=skips)
     if find_restart(work, files_before(work.checkpoint, new.files)):
         new = find_files(work, hint, end, most, yields, skips=skips)
-    if not all(map(parse_index_key, hint.keys)):
+    if hint.configures or not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if new.held_until is not None:
         return _wait(work, new.held_until)

@@ -26,10 +26,12 @@ from tocsin.evaluation import (
     memory_ports,
 )
 from tocsin.evaluation.evaluator import WAIT
+from tocsin.evaluation.messages import COLLECTIONS_WRITTEN
+from tocsin.evaluation.settling import SETTLE
 from tocsin.events import ConfigurationRefused, RunEvent, RunSummary, StatusChange
 from tocsin.model import Mode, Reason, RuleStatus, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
-from tocsin.tensors import Captured, RunMeta, index_key, write_step
+from tocsin.tensors import Captured, RunMeta, collections_key, index_key, write_step
 from tocsin.watch import Watch
 
 from .conftest import START, Job
@@ -310,6 +312,29 @@ def test_a_backlog_needs_a_turn_of_its_owner(job: Job, watch: Callable[..., Watc
     assert second > first
     assert turns.taken == ""
     assert slow.coordination.take(job.storage.url, "e", clock.now, clock.now + 1) is not None
+
+
+def test_one_look_serves_a_burst_of_collections_files(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    bad_then_good(job, 0)
+    taps: list[str] = []
+    ports = some_ports(job, watch(*WATCH["rules"]))
+    hints, now = ports.hints, NOW
+    assert isinstance(hints, MemoryHints)
+    ports = tapped(replace(ports, now=lambda: now), taps.append)
+    for number in range(5000):
+        wake(job, ports, keys=(collections_key(f"w{number}"),))
+    assert taps == ["before send", "after send"]
+    assert [each[1:] for each in hints.sent] == [(COLLECTIONS_WRITTEN, SETTLE)]
+    now += SETTLE
+    wake(job, ports, configures=True)
+    assert state(job, ports).last_step == 0
+    wake(job, ports, keys=(collections_key("late"),))
+    assert len(hints.sent) == 2, "another burst"
+    bad_then_good(job, 1)
+    wake(job, ports, keys=(collections_key("late"), index_key(1, "worker_0")))
+    assert state(job, ports).last_step == 1, "a step never waits"
 
 
 def test_attempts_that_never_finish_end_with_the_step_given_up(

@@ -47,6 +47,10 @@ def s3_event(*keys: str, bucket: str = "b") -> str:
             [Hint("s3://b/j 1", (INDEX,))],
         ),
         (
+            json.dumps({"tocsin": "hint", "run": "s3://b/j", "tick": None, "why": "collections"}),
+            [Hint("s3://b/j", configures=True)],
+        ),
+        (
             json.dumps({"tocsin": "hint", "run": "s3://b/j", "tick": 5.0, "why": "patrol"}),
             [Hint("s3://b/j", (), 5.0)],
         ),
