@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tocsin")
 _LOST = "tensor %.200r is not captured"
+_AROUND = 1e-5  # seconds that PyTorch takes to call us: with them the meter says what is added
 _guarded = guarded(attrgetter("hook.trouble"), "%s failed")
 
 
@@ -69,6 +70,7 @@ class TorchHook:
         owned: bool = True,
     ) -> None:
         self.hook = hook
+        hook.measured().around = _AROUND
         self._owned = owned
         self._step = StepInHand(hook)
         self._release: Callable[[], None] = _nothing
