@@ -17,7 +17,7 @@ from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
 from tocsin_hooks.keras.losses import compares_all
 from tocsin_hooks.keras.weighted import are_upside_down, drawn_by_weight
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.comparisons.skill import Skill

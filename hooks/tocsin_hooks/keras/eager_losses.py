@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 _LEAST = 1e-7  # of a probability, as Keras cuts it
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch.autograd import compilations
-from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs

@@ -9,7 +9,7 @@ import torch
 from tocsin.model import Mode
 
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape

@@ -16,7 +16,8 @@ from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
 from torch import nn

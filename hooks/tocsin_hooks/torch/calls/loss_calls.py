@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from types import FrameType
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from tocsin_hooks.guard import Report, guarded
 from tocsin_hooks.meter import Meter
-from tocsin_hooks.script_line import caller_at, script_line
+from tocsin_hooks.script_line import caller_at
 from tocsin_hooks.torch.autograd import (
     SETS_GRADIENTS,
     compilations,
@@ -24,34 +24,11 @@ from tocsin_hooks.torch.autograd import (
 )
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.loss_call import PARAMETERS, LossCall, loss_call
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
-from tocsin_hooks.torch.names import is_loss
 
-_FUNCTIONS = (
-    F.binary_cross_entropy,
-    F.binary_cross_entropy_with_logits,
-    F.cross_entropy,
-    F.ctc_loss,
-    F.gaussian_nll_loss,
-    F.huber_loss,
-    F.kl_div,
-    F.l1_loss,
-    F.mse_loss,
-    F.nll_loss,
-    F.poisson_nll_loss,
-    F.smooth_l1_loss,
-)
-_NAMES = {"log_probs": "input", "targets": "target"}  # of CTC
-
-
-def _parameters(function: Any) -> tuple[str, ...]:
-    code = function.__code__
-    return tuple(_NAMES.get(each, each) for each in code.co_varnames[: code.co_argcount])
-
-
-_PARAMETERS: Mapping[Any, tuple[str, ...]] = {each: _parameters(each) for each in _FUNCTIONS}
 _DIFFERENCES = frozenset(
     getattr(owner, name)
     for owner in (torch, torch.Tensor)
@@ -71,7 +48,6 @@ _EQUALS = frozenset({torch.eq, torch.Tensor.eq, torch.Tensor.__eq__})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
-_SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
 _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 _ASKS = frozenset(
@@ -93,38 +69,6 @@ _ASKS |= {SETS_GRADIENTS}
 """Functions that compute nothing: nobody needs to hear of them."""
 
 _PASSES_ON = handle_torch_function.__code__
-_MOST_FRAMES = 13  # from a loss function outwards, in which a loss module is looked for
-
-
-@dataclass(frozen=True)
-class LossCall:
-    """A loss function that was called: its arguments by their names, and what it gave.
-
-    place: the line of the script; module: the class of the loss module that called it.
-    """
-
-    function: Callable[..., Any]
-    arguments: Mapping[str, Any]
-    value: Any
-    place: str
-    module: str | None = None
-
-    @property
-    def name(self) -> str:
-        return str(self.function.__name__)
-
-    @property
-    def prediction(self) -> Any:
-        return self.arguments["input"]
-
-    @property
-    def target(self) -> Any:
-        return self.arguments["target"]
-
-    @property
-    def has_classes(self) -> bool:
-        """Return whether the targets are numbers of classes."""
-        return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
 
 
 @dataclass(frozen=True)
@@ -287,8 +231,8 @@ def _after(
     listener.draws.called(func, args, kwargs, found)
     if func in _BACKWARDS:
         listener.after_backward()
-    elif func in _PARAMETERS:
-        listener.loss(_call(func, args, kwargs, found))
+    elif func in PARAMETERS:
+        listener.loss(loss_call(func, args, kwargs, found))
     elif func is torch.autograd.grad:
         listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
     elif share := _dropped(func, args, kwargs):
@@ -303,27 +247,3 @@ def _after(
         listener.difference(args[0], args[1], found)
     elif func in _PRODUCTS and len(args) == 2:
         listener.product(args[0], args[1], found)
-
-
-def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
-    arguments = dict(zip(_PARAMETERS[function], args, strict=False))
-    arguments |= {_NAMES.get(name, name): each for name, each in kwargs.items()}
-    module: str | None = None
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            break
-        if frame.f_code.co_name == "forward":
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, torch.nn.Module) and is_loss(owner):
-                module = type(owner).__name__  # of modules in modules the outermost counts
-        frame = frame.f_back
-    if function in _SYMMETRIC and _requires_grad(arguments["target"]):
-        one, other = arguments["input"], arguments["target"]
-        if not _requires_grad(one):
-            arguments |= {"input": other, "target": one}
-    return LossCall(function, arguments, value, script_line(), module)
-
-
-def _requires_grad(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad

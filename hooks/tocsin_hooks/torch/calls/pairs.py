@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 UNPAIRED = frozenset({"ctc_loss"})
 """Functions whose labels are not in the order of the predictions: the model's outputs are paired

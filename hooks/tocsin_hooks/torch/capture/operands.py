@@ -6,7 +6,7 @@ from collections import Counter
 
 from tocsin.model import Mode
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.names import compared_names

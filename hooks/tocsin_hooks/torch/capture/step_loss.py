@@ -8,7 +8,7 @@ import torch
 from tocsin.model import Mode, Role
 
 from tocsin_hooks.looks import Name
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.backward import Backward, BackwardWatcher, Site
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.origin import Origin, mark, origin, origin_of

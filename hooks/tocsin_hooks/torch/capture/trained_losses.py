@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.origin import call_of, mark_call
 
 _MEAN = "mean"

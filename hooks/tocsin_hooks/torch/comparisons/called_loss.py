@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch.calls.indexed_outputs import Picked
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 TWO_CLASSES = "binary_cross_entropy"
 BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 _MOST_COLUMNS = 4096
 _MOST_MIDDLES = 64  # columns of which medians are known

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses

@@ -14,7 +14,7 @@ import torch
 from tocsin.model import ACTING, Mode
 
 from tocsin_hooks.looks import skill_name
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.pairs import (
     Pair,
     chosen,

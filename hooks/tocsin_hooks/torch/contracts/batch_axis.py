@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tocsin_hooks.torch.callbacks import safely
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 _LOOKS = 3  # at passes of training
 _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention)

@@ -11,7 +11,7 @@ from tocsin.model import Mode
 from tocsin_hooks.looks import Name, contract_name
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.contracts.batch_axis import BatchAxis
 from tocsin_hooks.torch.contracts.losses import (

@@ -11,7 +11,7 @@ import torch
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
 from tocsin_hooks.torch import autograd
 from tocsin_hooks.torch.autograd import inputs_of, name_of, viewed_shape
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.contracts.across import broadcasts
 from tocsin_hooks.torch.contracts.reach import does_not_reach
 from tocsin_hooks.torch.contracts.softmaxes import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 
 _PADDED = 0.5  # of the samples
 _LENGTHS = 3  # of the padding

@@ -6,7 +6,7 @@ from typing import Any
 
 from tocsin_hooks.torch import autograd
 from tocsin_hooks.torch.autograd import inputs_of, matrices_of, name_of, softmax_of
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
 _SOFTMAXES = frozenset({autograd.LOG_SOFTMAX, autograd.LOGSUMEXP, autograd.SOFTMAX})

@@ -11,7 +11,7 @@ from torch import nn
 from tocsin_hooks.torch import autograd
 from tocsin_hooks.torch.autograd import has_backward_hooks, inputs_of, name_of
 from tocsin_hooks.torch.callbacks import safely
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.contracts.padding import reads_padding
 from tocsin_hooks.torch.graph import before_views
 

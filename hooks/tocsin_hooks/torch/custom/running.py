@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from tocsin_hooks.looks import Name, reported
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.custom.check import MOST_TEXT, Check
 from tocsin_hooks.torch.custom.events import (
