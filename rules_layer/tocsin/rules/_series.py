@@ -12,7 +12,8 @@ from itertools import groupby, islice
 from typing import Literal
 
 from tocsin.model import Mode, Role, Verdict
-from tocsin.rules._rule import Read, Step, Tensor, measured
+from tocsin.rules._rule import Read, Step, Tensor
+from tocsin.rules._verdicts import measured
 
 TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 """The modes of training. GLOBAL is the mode of frameworks that do not tell modes apart."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from tocsin.model import Mode, Outcome, Verdict
-from tocsin.rules._rule import UNDECIDED, State
+from tocsin.model import Mode
+from tocsin.rules._rule import State
 from tocsin.rules._series import MOST_SERIES, Point
 
 _LEFT = 0.02  # of its start, that a cost which has left it has fallen
@@ -112,27 +112,6 @@ def another_series_fell(state: State, key: str, percent: float = 10.0) -> bool:
         for other, memory in state.items()
         if other != key
     )
-
-
-def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the violation with the largest first number, else the healthy verdict that is closest
-    to its limit."""
-    known = list(verdicts)
-    violations = [verdict for verdict in known if verdict.violation]
-    if violations:
-        return max(violations, key=_first_number)
-    healthy = [verdict for verdict in known if verdict.outcome is Outcome.HEALTHY]
-    return max(healthy, key=_closeness, default=UNDECIDED)
-
-
-def _closeness(verdict: Verdict) -> float:
-    """Return how close a healthy measure is to its limit: the greater, the closer."""
-    return -math.inf if verdict.measure is None else verdict.measure.excess
-
-
-def _first_number(verdict: Verdict) -> float:
-    number = next(iter(verdict.evidence.values()), 0.0)
-    return float(number) if not isinstance(number, str) and math.isfinite(number) else math.inf
 
 
 def quantile(numbers: Sequence[float], q: float) -> float:

@@ -7,6 +7,7 @@ import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, UNDECIDED, Step, Tensor
 from tocsin.rules._series import points
+from tocsin.rules._verdicts import worst_verdict
 from tocsin.rules._window import (
     another_series_fell,
     any_moved,
@@ -23,7 +24,6 @@ from tocsin.rules._window import (
     smaller,
     thinned,
     tracked,
-    worst_verdict,
 )
 
 NAN, INF = math.nan, math.inf

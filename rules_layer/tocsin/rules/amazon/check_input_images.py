@@ -6,9 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
-    HEALTHY,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Read,
     Reads,
@@ -16,12 +14,10 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 _MOST_INPUTS, _MOST_CHANNELS = 8, 32  # more are ignored, so the state stays small
 

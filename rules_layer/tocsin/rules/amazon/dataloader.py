@@ -6,22 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    SAGEMAKER,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules._window import worst_verdict
+from tocsin.rules import MACHINE, SAGEMAKER, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import (
     MINUTE,
     MOST_WORKERS,

@@ -51,10 +51,7 @@ class IOBottleneck(Rule):
 
     def reads(self) -> Reads:
         return Reads(
-            {
-                "gpu": system("gpu_utilization", values=True),
-                "core": system("cpu_wait", values=True),
-            }
+            {"gpu": system("gpu_utilization", values=True), "core": system("cpu_wait", values=True)}
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:

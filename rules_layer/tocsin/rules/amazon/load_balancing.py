@@ -7,22 +7,18 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, known, none_of, system, where
 
 _USED = 1.0  # % that a GPU must reach once to count

@@ -5,20 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.workers._difference import DIFFERENCE_FIELDS, times_tolerance
 
 

@@ -5,21 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    SAGEMAKER,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules._window import worst_verdict
+from tocsin.rules import MACHINE, SAGEMAKER, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._durations import Counts, counted, is_measured, outliers, together
 from tocsin.rules.machine._machine import durations, none_of, timed
 

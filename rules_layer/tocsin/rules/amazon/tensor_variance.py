@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Side, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 
 @register

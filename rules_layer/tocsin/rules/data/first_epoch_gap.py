@@ -8,22 +8,17 @@ from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, LossSite, sites
 

@@ -4,18 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, infinities, is_finite, not_finite
 
 

@@ -6,19 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.data._inputs import INPUTS, has_features, moments
 
 _ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred

@@ -8,22 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import ACTING, COMPETING, Mode, Reason, Role, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._window import worst_verdict
 from tocsin.rules.skill._classes import classes_of_labels
 
 _MOST_TENSORS = 4  # of labels that are followed

@@ -9,20 +9,18 @@ from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import (
+from tocsin.rules._rule import Read, State, Step, Tensor
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Read,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss, select_losses
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 
 _BETTER = 0.02  # of the loss after the first round: evaluations must win more
 _SOON = 5  # rounds, until the first save

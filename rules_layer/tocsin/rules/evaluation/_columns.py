@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 
 from tocsin.model import TRAINED, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import (
+from tocsin.rules._rule import Read, State, Step, Tensor
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Read,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss, select_losses
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.skill._pairing import percent
 
 _ROWS = 64  # with a value, of a column that is compared

@@ -6,19 +6,9 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._train_eval import read_losses
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
 from tocsin.rules.evaluation._columns import COLUMNS, trained_rows
 from tocsin.rules.evaluation._untrained import judge_by_start

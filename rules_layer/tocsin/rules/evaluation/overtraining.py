@@ -5,21 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import Direction
 from tocsin.rules._train_eval import (
     ENOUGH,
@@ -29,6 +15,7 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.evaluation._starts import Start, with_starts
 from tocsin.rules.evaluation._won import lost_share, lost_since_start, with_evaluation
 from tocsin.rules.skill._pairing import SKILLS

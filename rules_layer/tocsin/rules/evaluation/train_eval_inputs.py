@@ -7,22 +7,16 @@ from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._series import LOSSES
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import LOSSES
-from tocsin.rules._window import worst_verdict
 from tocsin.rules.data._inputs import INPUTS, has_features, moments
 from tocsin.rules.evaluation._beside_losses import lost, lost_of_won, with_losses, worse_by
 from tocsin.rules.evaluation._columns import COLUMNS, judge_columns
@@ -135,8 +129,7 @@ class TrainEvalInputs(Rule):
         ]
         if not known:
             return state, not_applicable(
-                Reason.NO_TENSOR,
-                "no inputs with features of real numbers, of four samples or more",
+                Reason.NO_TENSOR, "no inputs with features of real numbers, of four samples or more"
             )
         mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
         state = with_losses(state, step, mode)

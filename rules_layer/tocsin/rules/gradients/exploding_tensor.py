@@ -5,22 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, is_finite, not_finite
 
 _WITH_NAN = (Role.TREE, Role.SKILL)

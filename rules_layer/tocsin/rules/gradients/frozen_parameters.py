@@ -5,23 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
 from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import base_name, gradient_norms
 
 _SMALL = 1e-3  # of the largest gradient: an update by less may be lost in rounding

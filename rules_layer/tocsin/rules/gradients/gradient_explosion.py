@@ -8,22 +8,9 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging

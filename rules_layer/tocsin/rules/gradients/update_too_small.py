@@ -6,20 +6,16 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._window import appended, left_its_start, rounded, worst_verdict
+from tocsin.rules._window import appended, left_its_start, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     latest_update,

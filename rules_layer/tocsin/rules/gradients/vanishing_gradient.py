@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import (
-    HEALTHY,
     PROFILES,
     Meta,
     Read,
@@ -17,12 +16,10 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 _HIDDEN = re.compile(r"weight_hh(?![a-z])|recurrent_kernel")  # multiplied by the last state

@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Side, Verdict
 from tocsin.rules import (
-    HEALTHY,
     PROFILES,
-    UNDECIDED,
     Meta,
     Read,
     Reads,
@@ -18,13 +16,11 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
 from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import base_name, gradient_norms
 from tocsin.tensors import named
 

@@ -6,24 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
+from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
-    tensor_key,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
 
 _ROWS = 8

@@ -6,21 +6,9 @@ from statistics import fmean, median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules._window import median_deviation, rounded
 from tocsin.rules.data._inputs import INPUTS
 from tocsin.rules.layers._spread import PREDICTIONS, rows, spread

@@ -8,21 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, register, tensor_key
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._units import (
     LayerUnits,
     activations,

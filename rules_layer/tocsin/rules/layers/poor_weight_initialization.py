@@ -6,23 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._initial_weights import find_constant, find_large, find_wide
 
 _LOW, _HIGH = 0.05, 0.95

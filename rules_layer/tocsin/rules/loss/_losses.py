@@ -7,9 +7,10 @@ from typing import Protocol
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import Reads, State, Step, Tensor, not_applicable
+from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
-from tocsin.rules._window import Memory, tracked, worst_verdict
+from tocsin.rules._verdicts import not_applicable, worst_verdict
+from tocsin.rules._window import Memory, tracked
 
 Remember = Callable[[Memory, float], Memory]
 """Adds a cost to the memory of its series."""

@@ -6,20 +6,10 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._series import Direction, Point
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import (
     Memory,
     another_series_fell,

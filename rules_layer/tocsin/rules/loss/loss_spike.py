@@ -5,19 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
 from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 

@@ -4,22 +4,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
-from tocsin.rules._window import Memory, appended, as_numbers, first_finite, tracked, worst_verdict
+from tocsin.rules._window import Memory, appended, as_numbers, first_finite, tracked
 
 _SAVES = 4  # in a row that must be too good
 

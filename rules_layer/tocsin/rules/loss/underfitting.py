@@ -6,21 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import MORE_TREES
 from tocsin.rules._series import TRAINING, Direction, Point, points
+from tocsin.rules._verdicts import (
+    HEALTHY,
+    UNDECIDED,
+    measured,
+    not_applicable,
+    violation,
+    worst_verdict,
+)
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -31,7 +27,6 @@ from tocsin.rules._window import (
     percent_decrease,
     smaller,
     tracked,
-    worst_verdict,
 )
 from tocsin.rules.loss._known_skill import follow_skill, has_skill
 from tocsin.rules.loss._losses import loss_reads, losses_with_level

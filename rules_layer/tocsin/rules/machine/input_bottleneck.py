@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import (
     MINUTE,
     STEPS,

@@ -9,22 +9,18 @@ from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     PROFILES,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import (
     MOST_DEVICES,
     STEPS,

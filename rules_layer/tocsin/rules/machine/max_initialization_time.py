@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, PROFILES, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import STEPS, none_of, timed, trained
 
 

@@ -5,20 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._durations import Outliers, counted, is_measured, outliers, together
 from tocsin.rules.machine._machine import (
     MINUTE,

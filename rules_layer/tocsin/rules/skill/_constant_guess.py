@@ -8,17 +8,16 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._rule import (
+from tocsin.rules._rule import State, Step, Tensor
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.skill._blocks import newest, with_part
 from tocsin.rules.skill._looks import with_streak
 from tocsin.rules.skill._pairing import (

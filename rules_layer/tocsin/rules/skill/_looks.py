@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._rule import UNDECIDED, State, Step, not_applicable
+from tocsin.rules._rule import State, Step
 from tocsin.rules._series import TRAINING
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import UNDECIDED, not_applicable, worst_verdict
 from tocsin.rules.skill._pairing import MOST_SITES, TOGETHER, LossSite, Memory, added, sites
 
 

@@ -7,22 +7,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from tocsin.model import Mode, Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.skill._chance import poisson_bound, wilson_bound
 from tocsin.rules.skill._classes import MOST_CLASSES, are_judged, count_labels, worker_batches
 

@@ -5,28 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.skill._looks import judge_evaluations, with_streak
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    Memory,
-    bounds,
-    has_proof,
-    percent,
-    recent,
-)
+from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row

@@ -6,22 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import SCORES, Mode, Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.skill._classes import worker_batches
 from tocsin.rules.skill._constant_guess import judge_constant_guess
 from tocsin.rules.skill._guess_of_classes import GRADIENTS, judge_classes

@@ -5,27 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.skill._looks import judge_training_sites, with_streak
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    Memory,
-    bounds,
-    percent,
-    recent,
-)
+from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, percent, recent
 
 _COMPARISONS = 12  # in what is judged together, at least
 _WINDOW = 0.125  # of all saves

@@ -8,19 +8,8 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Outcome, Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 
 _EARLY = 5  # first steps of a worker, which show its usual delay
 _INTERVALS = 9  # intervals between steps, for their median

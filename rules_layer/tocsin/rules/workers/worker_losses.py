@@ -8,30 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    added,
-    bounds,
-    has_proof,
-    percent,
-    recent,
-)
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules.skill._pairing import SKILLS, LossSite, added, bounds, has_proof, percent, recent
 
 _BLOCKS = 16
 _ENOUGH = 24  # comparisons

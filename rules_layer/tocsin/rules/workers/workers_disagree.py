@@ -5,21 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.workers._difference import DIFFERENCE_FIELDS, times_tolerance
 
 _SAME = 0.2  # changes are the same if they differ by at most this fraction of the larger one
