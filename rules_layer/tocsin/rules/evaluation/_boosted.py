@@ -30,9 +30,6 @@ _ERRORS = re.compile(r"error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 _TRAINED = ""  # no loss has this name
 _BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
-_FEW_ROWS = 100
-_WON_OF_FEW = 0.25  # of the first loss, that evaluations must have won then
-_ALL = 0.01  # of its first, that a training loss has left then
 _FAR = 5.0  # times the training loss of the first round, in which the model is next to a constant
 _SLOWLY = 0.3  # of its first, that a training loss has left for so long: the first won little
 
@@ -40,16 +37,15 @@ TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size"
 """Reads what only boosted trees have; other rules read it, too."""
 
 
-def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdict]:
+def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no round is better than the first one by 2 %, in an evaluation.
 
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
     best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
-    must have won a tenth; a share of errors becomes 0 too easily for that. They must have won a
-    quarter where a hundred ``rows`` or fewer are trained on and next to no loss is left; 0 is an
-    unknown number. Where the evaluation's loss was five times that of training after the first
-    round, and stays there, other labels than those of training are evaluated.
+    must have won a tenth; a share of errors becomes 0 too easily for that. Where the evaluation's
+    loss was five times that of training after the first round, and stays there, other labels than
+    those of training are evaluated.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
     rounds at these; of those of training the first, the last, and whether it fell fast (1.0).
@@ -76,7 +72,7 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
-        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss), rows)
+        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
         verdict = verdict or _other_labels(point.tensor, first, low, now - since, trained.get(loss))
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.removesuffix(loss), []).append(verdict)
@@ -99,24 +95,21 @@ def _by_heart(
     low: float,
     waited: int,
     trained: tuple[float, ...] | None,
-    rows: int,
 ) -> Verdict | None:
     """Report trees that memorise the training rows and learn little else."""
     won = (first - low) / first
     if trained is None or _ERRORS.search(tensor.name):
         return None
     begun, now, _ = _known(trained)
-    few = 0 < rows <= _FEW_ROWS and now <= _ALL * begun  # there is nothing left to learn
-    least = _WON_OF_FEW if few else _BY_HEART
-    if won > least or now > _BY_HEART * begun or (waited < _SINCE and not few):
+    if won > _BY_HEART or now > _BY_HEART * begun or waited < _SINCE:
         return None
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, while "
         f"training loss fell from {begun:.3g} to {now:.3g}: the trees memorise the training rows"
-    ) + (f" (only {rows})" if few else "")
+    )
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, won, least, "below", "won")
+    return measured(found, won, _BY_HEART, "below", "won")
 
 
 def _other_labels(

@@ -86,13 +86,6 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
     return state, worst_verdict(verdicts) if verdicts else UNDECIDED
 
 
-def trained_rows(tensors: Iterable[Tensor]) -> int:
-    """The number of rows that are trained on, of thousands so many as were looked at; 0 if it is
-    not known."""
-    known = (each.value for each in tensors if each.kind == TRAINED and _are_columns(each.value))
-    return max((int(value[:, 3].max()) for value in known if value is not None), default=0)
-
-
 def _pairs(tensors: Iterable[Tensor]) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     """The columns of training, and those of each evaluated set, by its name."""
     known = {each.name.partition("/")[2]: each for each in tensors if _are_columns(each.value)}

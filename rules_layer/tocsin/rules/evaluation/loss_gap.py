@@ -10,7 +10,6 @@ from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._train_eval import read_losses
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
-from tocsin.rules.evaluation._columns import COLUMNS, trained_rows
 from tocsin.rules.evaluation._untrained import judge_by_start
 from tocsin.rules.skill._looks import judge_evaluations, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
@@ -34,11 +33,10 @@ class LossGap(Rule):
     vanished). Two consecutive checks must agree, after ``samples`` evaluation samples. Evaluations
     that were clearly better and got worse are left to Overfit.
 
-    Without these comparisons, the model's first losses replace the constant prediction. Fires when
-    training loss has halved but no evaluation reached a seventh of that improvement, from the third
-    evaluation and 200 steps on. For boosted trees, the first round replaces it. Fires when no later
-    evaluation is 2 % better, ten rounds after the best one, or when evaluation losses start five
-    times above training loss.
+    Without these comparisons, the model's first losses replace the constant prediction: training
+    loss must have halved, from the third evaluation and 200 steps on. For boosted trees, the first
+    round replaces it. Fires when no later evaluation is 2 % better, ten rounds after the best one,
+    or when evaluation losses start five times above training loss.
 
     Parameters
     ----------
@@ -68,18 +66,19 @@ class LossGap(Rule):
 
     def reads(self) -> Reads:
         losses = read_losses(())
-        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES, "columns": COLUMNS})
+        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "boosted" in state or (step.tensors.get("trees") and not step.tensors["skills"]):
-            rows = state.get("rows") or trained_rows(step.tensors.get("columns", ()))
-            boosted, verdict = judge_boosted(state.get("boosted", {}), step, rows)
-            return {"boosted": boosted, "rows": rows}, verdict
+            boosted, verdict = judge_boosted(state.get("boosted", {}), step)
+            return {"boosted": boosted}, verdict
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
         if any("best" in memory for memory in compared.values()):
             return {"compared": compared}, verdict
-        losses, by_start = judge_by_start(state.get("losses", {}), step)
+        losses, by_start = judge_by_start(
+            state.get("losses", {}), step, self.least, self.least_by_heart
+        )
         state = {"compared": compared, "losses": losses}
         return state, by_start if losses["losses"]["eval"] else verdict
 
