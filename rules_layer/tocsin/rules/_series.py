@@ -29,7 +29,7 @@ LOSSES = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
 
 Direction = Literal["falls", "rises"]
 
-_LONGEST_KEY = 40
+_LONGEST_KEY = 40  # characters of a name that a state keeps
 
 # Words in the names of metrics that should rise.
 _SHOULD_RISE = re.compile(

@@ -12,7 +12,7 @@ from tocsin.rules._rule import State
 from tocsin.rules._series import MOST_SERIES, Point
 
 _LEFT = 0.02  # of its start, that a cost which has left it has fallen
-_BY_NOISE = 3.0
+_BY_NOISE = 3.0  # times half the range of the first or the last costs
 
 Window = Sequence[float | None]
 """The last numbers of a series, oldest first. None stands for a number that is not finite."""

@@ -20,7 +20,7 @@ from tocsin.rules.machine._machine import (
     total,
 )
 
-_MOST_SECONDS = 1000
+_MOST_SECONDS = 1000  # of a window, in which Amazon's rule counts
 _NO_WAIT = 0.05  # of the time
 
 

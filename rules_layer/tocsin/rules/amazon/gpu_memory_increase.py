@@ -24,7 +24,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, wors
 from tocsin.rules.machine._machine import MOST_DEVICES, device, none_of, system, where
 from tocsin.rules.machine._recent import percents
 
-_PLACES = 3
+_PLACES = 3  # decimal places of what a state keeps
 
 
 @register

@@ -21,7 +21,7 @@ _COVERED = 5  # times: so often all samples that there are were drawn, before th
 _ELEMENTS = 8  # of a sample: fewer are a point, and a few points may be all there is to learn
 _SOON = 100  # training steps, in which it shows whether the model acts
 _MANY_LABELS = 16  # of a sample
-_BATCHES = 2
+_BATCHES = 2  # of which a data set has more, unless its batch is all of it
 _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 
 

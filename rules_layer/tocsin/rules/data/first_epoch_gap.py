@@ -24,9 +24,9 @@ from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, LossSite, sites
 
 _SAVES = 8  # of training, whose losses are compared
 _STEPS = 100  # of training, before the first look: batch normalisation must know the data
-_PASSES = 1.3  # over the data, in which next to nothing is learned by heart
+_PASSES = 1.3  # over the data, in which next to nothing is memorised
 _WHOLE = 0.9  # of the steps, that must have been seen
-_LEARNED = 0.2  # of the loss with other labels, or of a constant guess's, that training has won
+_LEARNED = 0.2  # of the loss with other labels, or of a constant prediction: what training has won
 _HALF = 0.5  # of it: an evaluation now shows a gap that is there from the start
 _LATEST = 3  # saves of training, with which such an evaluation is compared
 _LOOKS = 2  # in a row

@@ -20,7 +20,7 @@ from tocsin.rules._verdicts import (
 from tocsin.rules.skill._classes import classes_of_labels
 
 _MOST_TENSORS = 4  # of labels that are followed
-_MOST_CLASSES = 50
+_MOST_CLASSES = 50  # labels with more are words or places
 _LEAST_BATCH = 4  # labels: smaller batches have too few pairs
 _CHANGES = 2  # so often the most frequent class of a batch has changed
 _LEAST_NUMBERS = 8  # of a batch

@@ -28,7 +28,7 @@ from tocsin.rules.evaluation._columns_of_inputs import (
 )
 
 _FEATURES = 32  # of an input that the memory keeps, evenly selected
-_INPUTS = 4
+_INPUTS = 4  # tensors that are followed
 _ROWS = 4  # of a batch: fewer show too little of a feature's variance
 _MANY_ROWS = 8  # of each batch, to judge means
 _BATCHES = 5  # of TRAIN
@@ -39,7 +39,7 @@ _WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
 _OF_WON = 0.25  # of what training has won: so much larger it is where one feature differs
 _ONE_QUANTITY = 3  # dimensions, at most, of windows of a series
 _LOST = 0.05  # and of the first one of TRAIN: less is little beside what was learned
-_DIGITS = 5
+_DIGITS = 5  # of a number in the state
 
 _Memory = Mapping[str, Any]
 """The batches of an input in a mode.

@@ -15,7 +15,7 @@ from tocsin.rules.evaluation._restart import WEIGHTS, has_restarted
 
 _ELEMENTS = 8  # of a sample: those with fewer may be alike by chance
 _COMPARED = 12  # hashes of samples of evaluations
-_EVALUATIONS = 2
+_EVALUATIONS = 2  # steps of evaluation before judging
 _WHOLE = 0.6  # of all samples, in each batch: evaluations may be of other labels of the same. Their
 # number is an estimate by 64 hashes, of which an eighth is the standard error.
 

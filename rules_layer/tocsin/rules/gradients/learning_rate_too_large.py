@@ -20,7 +20,7 @@ from tocsin.rules.gradients._updates import (
 
 _WINDOW = 5  # saves of whose losses the median is taken
 _BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
-_RECOVERED_PERCENT = 50.0
+_RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 
 
 @register

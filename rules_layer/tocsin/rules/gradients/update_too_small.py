@@ -26,7 +26,7 @@ from tocsin.rules.gradients._updates import (
 from tocsin.rules.skill._pairing import SKILLS, added, sites
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
-_STEPS = 50
+_STEPS = 50  # of training: a warm-up begins with small updates
 _COURSE = 5  # losses at the start and at the end, which are compared
 _GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 

@@ -19,11 +19,11 @@ from tocsin.rules._verdicts import (
 from tocsin.rules._window import rounded
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
 
-_ROWS = 8
+_ROWS = 8  # fewer samples show no variation
 _COLUMNS = 8  # fewer are no embedding: a value, a position
 _FIRST = 5  # saves at the start, of which the most is compared
-_MOST = 8
-_HALF = 0.5
+_MOST = 8  # outputs that are followed
+_HALF = 0.5  # of the variation of the labels: less of it is a warning
 
 SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 

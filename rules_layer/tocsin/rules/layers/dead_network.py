@@ -14,7 +14,7 @@ from tocsin.rules.data._inputs import INPUTS
 from tocsin.rules.layers._spread import PREDICTIONS, rows, spread
 from tocsin.rules.layers._units import activations, layer_units
 
-_ROWS = 8
+_ROWS = 8  # fewer samples show no variation
 _LATELY = 5  # saves whose median loss is compared
 
 

@@ -11,7 +11,7 @@ from tocsin.rules._series import LOSSES, TRAINING, points
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._initial_weights import find_constant, find_large, find_wide
 
-_LOW, _HIGH = 0.05, 0.95
+_LOW, _HIGH = 0.05, 0.95  # quantiles of Amazon's rule
 
 
 @register

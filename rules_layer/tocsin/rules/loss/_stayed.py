@@ -18,11 +18,11 @@ from tocsin.rules._window import rounded
 _MOST = 4  # losses of each kind
 _NAME = 40  # letters of a name
 _FIRST = 5  # saves, of which the mean is the start
-_EVALUATIONS = 5
+_EVALUATIONS = 5  # as many make fewer saves of training enough
 _NO_BETTER = 0.03  # of the loss of the first evaluation, that the mean of the others may win
 _MUCH_BETTER = 0.1  # of it, that none of them may
 _ERRORS = 2.0  # standard errors
-_SOME = 0.02  # of the start: a fall of less is none
+_SOME = 0.02  # of the start: a smaller fall is chance
 _ROSE = 0.05  # of the start
 
 

@@ -33,7 +33,7 @@ from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.skill._pairing import SKILLS
 
 _BETWEEN = 16  # saves in the memory between two comparisons, so the state stays small
-_FIRST = 5
+_FIRST = 5  # saves whose median is the start
 
 
 @register

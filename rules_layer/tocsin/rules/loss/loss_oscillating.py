@@ -20,7 +20,7 @@ from tocsin.rules._window import (
 )
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 
-_CROSSINGS = 5
+_CROSSINGS = 5  # of the median: fewer are a jump or a trend
 
 
 @register

@@ -33,7 +33,7 @@ from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
 from tocsin.rules.skill._pairing import SKILLS
 
-_FIRST = 5
+_FIRST = 5  # saves whose median is the start
 _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
 
 

@@ -21,7 +21,7 @@ from tocsin.rules.machine._machine import (
 
 _WINDOW = 5  # minutes
 _ENOUGH = 50  # steps
-_DEVIATIONS = 5.0
+_DEVIATIONS = 5.0  # above the median: rare among usual steps
 
 Minute = Mapping[str, Any]
 """Steps by the bin of their duration (``bins``), and the seconds in which the training was ready to

@@ -28,7 +28,7 @@ _NEAR = 0.1  # of chance: so far a mean may always be
 _SURE = 0.5  # of chance: with larger errors nothing is known
 _LOSS = re.compile(r"(?i)(?:^|[/_.])loss$")
 _LEAST_LOSS = 0.66  # of a guess between two classes, and a little less
-_FAR = 1e6
+_FAR = 1e6  # larger losses count as this, so that their mean is finite
 _LARGEST_LOSS = 7.0  # of a guess between a thousand
 
 

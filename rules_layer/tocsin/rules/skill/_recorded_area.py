@@ -14,7 +14,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, wors
 
 # XGBoost's, and names that say which curve: "auc" alone may be that of precision and recall.
 _AREA = re.compile(r"(?i)-auc$|(?<![a-z])(?:roc_?auc|auc_?roc)(?![a-z])")
-_CHANCE = 0.5
+_CHANCE = 0.5  # area under the curve of a random order
 _LEAST = 0.501  # a model with any skill has more, once
 
 

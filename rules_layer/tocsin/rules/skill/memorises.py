@@ -12,7 +12,7 @@ from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_pr
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
-_USELESS = 4  # evaluations in a row that are no better than a constant guess
+_USELESS = 4  # evaluations in a row that are no better than a constant prediction
 
 
 @register

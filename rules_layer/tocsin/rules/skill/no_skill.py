@@ -10,8 +10,8 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.skill._looks import judge_training_sites, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
-_COMPARISONS = 24
-_MANY_COMPARISONS = 100
+_COMPARISONS = 24  # before the first look
+_MANY_COMPARISONS = 100  # without a sign of skill: a low one is enough then
 _LOOKS = 2  # in a row
 
 

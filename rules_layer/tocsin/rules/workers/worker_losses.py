@@ -13,10 +13,10 @@ from tocsin.rules._series import LOSSES, TRAINING
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.skill._pairing import SKILLS, LossSite, added, bounds, has_proof, percent, recent
 
-_BLOCKS = 16
+_BLOCKS = 16  # of comparisons, for each worker
 _ENOUGH = 24  # comparisons
-_WORKERS = 64
-_LARGEST = 1e100
+_WORKERS = 64  # more are not compared with each other
+_LARGEST = 1e100  # sums of larger losses are not finite
 
 _Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
 """The losses of each worker since the last save."""
