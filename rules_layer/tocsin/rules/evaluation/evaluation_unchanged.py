@@ -131,8 +131,7 @@ class EvaluationUnchanged(Rule):
             f"{now.name} is {now.cost:.5g} again, as in the {same} evaluations before, while "
             f"training loss varies from {low:.3g} to {high:.3g}: the model does not change"
         )
-        evidence = {"evaluations": same, "loss": now.cost}
-        found = violation(Reason.CONSTANT, detail, now.tensor, **evidence)
+        found = violation(Reason.CONSTANT, detail, now.tensor, evaluations=same, loss=now.cost)
         return measured(found, float(same), float(self.evaluations))
 
 

@@ -113,8 +113,7 @@ class VanishingGradient(Rule):
         if limit not in (self.threshold, _ALONE):
             shown = f"{self.share:g} of the largest, {limit / self.share:.2g}"
         detail = f"mean |gradient| {mean:.2g} of {tensor.name} is below {shown}"
-        evidence = {"abs_mean": mean, "threshold": limit}
-        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, abs_mean=mean, threshold=limit)
         return state, measured(found, mean, limit, "below")
 
     def _limit(self, tensor: Tensor, known: Sequence[tuple[float, Tensor]]) -> float:

@@ -72,8 +72,7 @@ class ConstantOutput(Rule):
             f"{tensor.name} varies over the samples by {share:.3g} of its size, at most "
             f"{self.threshold:g}, while the labels differ"
         )
-        evidence = {"spread": share, "threshold": self.threshold}
-        found = violation(Reason.CONSTANT, detail, tensor, **evidence)
+        found = violation(Reason.CONSTANT, detail, tensor, spread=share, threshold=self.threshold)
         return state, measured(found, share, self.threshold, "below")
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:

@@ -151,8 +151,7 @@ class PoorWeightInitialization(Rule):
             f"variance {largest:.3g} of {wide.name} is {ratio:.3g} times the {smallest:.3g} of "
             f"{narrow.name}"
         )
-        evidence = {"ratio": ratio, "threshold": self.threshold}
-        found = violation(Reason.IMBALANCED, detail, wide, **evidence)
+        found = violation(Reason.IMBALANCED, detail, wide, ratio=ratio, threshold=self.threshold)
         return measured(found, ratio, self.threshold)
 
     def _ranges(self, step: Step) -> Verdict | None:

@@ -18,7 +18,7 @@ _DOUBLE = 4  # marks
 _KEPT = 2 * _DOUBLE + 1  # marks: two doublings
 _FIRST = 8  # saves
 _VERY_FAR = 1000.0  # times the first three saves: no likelihood is as low
-_LINEAR, _STILL = 1.6, 1.1  # growth while the saves double: as fast as before; and over a fifth of them
+_LINEAR, _STILL = 1.6, 1.1  # growth while the saves double, and over a fifth of them
 
 
 def marked(marks: Marks, level: float) -> dict[str, Any]:

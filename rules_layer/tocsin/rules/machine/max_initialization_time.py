@@ -51,6 +51,5 @@ class MaxInitializationTime(Rule):
             return {"first": first}, measured(UNDECIDED, minutes, self.threshold)
         detail = f"no training step has ended in {minutes} minutes"
         tensor = step.tensors["steps"][0]
-        evidence = {"minutes": minutes, "threshold": self.threshold}
-        found = violation(Reason.LATE, detail, tensor, **evidence)
+        found = violation(Reason.LATE, detail, tensor, minutes=minutes, threshold=self.threshold)
         return {"first": first}, measured(found, minutes, self.threshold)

@@ -191,6 +191,5 @@ def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     name = kind if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
     detail = f"{name} is {_level(below)} of a constant prediction in {where}{falls}"
-    evidence = {"below": below, "comparisons": memory["n"]}
-    found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+    found = violation(Reason.BELOW_THRESHOLD, detail, tensor, below=below, comparisons=memory["n"])
     return measured(found, below, 0.0, "below")

@@ -60,8 +60,7 @@ class TreeDepth(Rule):
         if depth <= self.depth:
             return state, measured(HEALTHY, depth, self.depth)
         detail = f"a tree is {depth} levels deep by {tensor.name}, more than {self.depth:g}"
-        evidence = {"depth": depth, "threshold": self.depth}
-        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, depth=depth, threshold=self.depth)
         return state, measured(fault, depth, self.depth)
 
 
