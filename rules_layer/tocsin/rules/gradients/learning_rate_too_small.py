@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._curve import Curve
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
-from tocsin.rules._window import left_its_start, level, rounded
+from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     Update,
@@ -93,7 +94,7 @@ class LearningRateTooSmall(Rule):
             return state, UNDECIDED
         first, last = level(state["first"]), level(state["losses"])
         fell = first - last >= abs(first) * self.fallen_percent / 100
-        if fell or left_its_start(state["first"], state["losses"]):
+        if fell or Curve(state["first"], state["losses"]).left_its_start:
             return state, healthy
         detail = (
             f"in {seen} saves the loss went from {first:.3g} to {last:.3g}; one step reduces it by "

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._curve import curve, with_cost
 from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
@@ -15,7 +16,7 @@ from tocsin.rules._verdicts import (
     violation,
     worst_verdict,
 )
-from tocsin.rules._window import appended, left_its_start, rounded
+from tocsin.rules._window import rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     latest_update,
@@ -87,7 +88,7 @@ class UpdateTooSmall(Rule):
         if loss is not None:
             low, high = state.get("losses", (loss, loss))
             state |= {"losses": (min(low, loss), max(high, loss))}
-            state |= {"course": appended(state.get("course", {}), loss, _COURSE, _COURSE)}
+            state |= {"course": with_cost(state.get("course", {}), loss, _COURSE, _COURSE)}
         if update is None or loss is None or not update.pace:
             return state, UNDECIDED
         level = _level(loss, *state["losses"])
@@ -104,8 +105,7 @@ class UpdateTooSmall(Rule):
                 measured(HEALTHY, gain, self.gain, "below"),
             ]
         )
-        course = state["course"]
-        falls = relative >= self.relative and left_its_start(course["first"], course["last"])
+        falls = relative >= self.relative and curve(state["course"]).left_its_start
         fast = falls or not all(slow for _, slow in past)
         learns = fast and state.get("skill", {}).get("proved")
         changes = relative < _DECAYED * largest or _grew([each for each, _ in past])

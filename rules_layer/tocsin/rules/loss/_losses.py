@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from tocsin.model import Reason, Verdict
+from tocsin.rules._curve import Memory
 from tocsin.rules._kinds import with_level
 from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
 from tocsin.rules._verdicts import not_applicable, worst_verdict
-from tocsin.rules._window import Memory, tracked
+from tocsin.rules._window import tracked
 
 Remember = Callable[[Memory, float], Memory]
 """Adds a cost to the memory of its series."""

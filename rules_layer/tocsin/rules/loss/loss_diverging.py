@@ -8,19 +8,10 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory, another_fell, better, curve, with_cost
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
-from tocsin.rules._window import (
-    Memory,
-    another_series_fell,
-    appended,
-    as_numbers,
-    first_finite,
-    half_range,
-    level,
-    rounded,
-    smaller,
-)
+from tocsin.rules._window import as_numbers, half_range, rounded
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 from tocsin.rules.loss._unbounded import FAR, falls_without_bound, marked
 
@@ -101,49 +92,44 @@ class LossDiverging(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        after = appended(memory, cost, self.window, self.window)
-        if len(after["last"]) == self.window:
-            after["best"] = smaller(memory.get("best"), level(after["last"]))
+        after = with_cost(memory, cost, self.window, self.window)
+        now = curve(after).now
+        after["marks"] = marked(memory.get("marks", {}), now)
         if memory and (number := rounded(cost)) is not None:
             after["least"] = min(number, memory.get("least", number))
-        after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
         if len(after["last"]) == self.window:
-            now = level(after["last"])
+            after["best"] = better(memory.get("best"), now)
             risen = memory.get("risen", False) or self._rise(after).found
-            after["risen"] = risen and not now < first_finite(after)
+            after["risen"] = risen and not now < curve(after).start
             after["unbounded"] = memory.get("unbounded", False) or _falls_far(after, now)
         return after
 
     def _rise(self, memory: Memory) -> _Rise:
-        last, begun = memory["last"], memory["first"]
-        first, best = first_finite(memory), memory["best"]
-        lowest = min(as_numbers(last))
-        grown = lowest > _times(max(as_numbers(begun)), self.factor)
-        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
+        loss = curve(memory)
         least = memory.get("least", -math.inf)  # of all but the very first
-        jumped = (above or least > _times(first, self.factor)) and level(
-            last
-        ) - first > self.noise * half_range(last)
-        back = best is not None and lowest > self.comeback * best > 0
-        back = back and lowest > 0.8 * max(as_numbers(begun))
-        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
-        if jumped and not (grown or above):
-            lowest, limit = least, _times(first, self.factor)
-        found = grown or jumped or back
-        if back and not (grown or jumped):
-            limit = self.comeback * (best or 0.0)
-        return _Rise(found, back, lowest, limit)
+        lowest, best = loss.lowest, loss.best
+        whole, early = loss.highest_of_first(), loss.highest_of_first(3)
+        grown, above = (lowest > _times(each, self.factor) for each in (whole, early))
+        clear = loss.now - loss.start > self.noise * half_range(loss.last)
+        back = best is not None and lowest > self.comeback * best > 0 and lowest > 0.8 * whole
+        if grown or (above and clear):
+            return _Rise(True, back, lowest, _times(whole if grown else early, self.factor))
+        if clear and least > _times(loss.start, self.factor):
+            return _Rise(True, back, least, _times(loss.start, self.factor))
+        if back:
+            return _Rise(True, True, lowest, self.comeback * (best or 0.0))
+        return _Rise(False, False, lowest, _times(early if above else whole, self.factor))
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
-        last, begun = memory["last"], memory["first"]
+        last, loss = memory["last"], curve(memory)
         if last[-_NOT_FINITE:] == [None] * _NOT_FINITE:
             detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
             return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
         if len(last) < self.window:
             return UNDECIDED
-        now, first, best = level(last), first_finite(memory), memory["best"]
-        size = max(abs(each) for each in as_numbers(begun))
+        now, first, best = loss.now, loss.start, loss.best
+        size = max(abs(each) for each in as_numbers(loss.first))
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
         if is_loss and _falls_far(memory, now):
             detail = (
@@ -154,17 +140,18 @@ class LossDiverging(Rule):
             return measured(found, now, -FAR * size, "below")
         rise = self._rise(memory)
         before = memory.get("risen") or (is_loss and memory.get("unbounded"))
-        if another_series_fell(series, point.key) or not (rise.found or before):
+        if another_fell(series, point.key) or not (rise.found or before):
             return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
         if not rise.found:
             return UNDECIDED
-        came_back, sign = rise.back and best < first, -1.0 if point.rises else 1.0
+        had_fallen = best if rise.back and best is not None and best < first else None
+        sign = -1.0 if point.rises else 1.0
         now, first = sign * now, sign * first
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
-        if came_back:
-            detail += f" and had {'risen' if point.rises else 'fallen'} to {sign * best:.3g}"
+        if had_fallen is not None:
+            detail += f" and had {'risen' if point.rises else 'fallen'} to {sign * had_fallen:.3g}"
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
         return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
 

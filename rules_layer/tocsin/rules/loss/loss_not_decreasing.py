@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Mode, Outcome, Reason, Verdict
 from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import MORE_TREES
+from tocsin.rules._curve import Memory, any_moved, curve
 from tocsin.rules._series import Direction, Point, points
 from tocsin.rules._verdicts import (
     HEALTHY,
@@ -18,9 +19,6 @@ from tocsin.rules._verdicts import (
     worst_verdict,
 )
 from tocsin.rules._window import (
-    Memory,
-    any_moved,
-    initial_cost,
     median_deviation,
     percent_decrease,
     recent_median,
@@ -197,7 +195,7 @@ class LossNotDecreasing(Rule):
 
     def _since_start(self, state: State, point: Point, settled: float) -> Verdict:
         memory = state[point.key]
-        before, after = initial_cost(memory), recent_median(memory["saves"], self.smooth)
+        before, after = curve(memory).begun, recent_median(memory["saves"], self.smooth)
         healthy = self._measured(HEALTHY, before, after)
         if any_moved(state):
             return healthy
@@ -211,7 +209,7 @@ class LossNotDecreasing(Rule):
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
         """Return whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
-        fell = percent_decrease(initial_cost(memory), recent_median(memory["saves"], self.smooth))
+        fell = percent_decrease(curve(memory).begun, recent_median(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,
             "rose": memory.get("rose", False) or fell <= -percent,

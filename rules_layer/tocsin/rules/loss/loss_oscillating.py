@@ -8,16 +8,10 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory, another_fell, curve, with_cost
 from tocsin.rules._series import Direction, Point
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
-from tocsin.rules._window import (
-    Memory,
-    another_series_fell,
-    appended,
-    first_finite,
-    half_range,
-    quantile,
-)
+from tocsin.rules._window import half_range, quantile
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 
 _CROSSINGS = 5  # of the median: fewer are a jump or a trend
@@ -77,14 +71,14 @@ class LossOscillating(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        return appended(memory, cost, self.window // 2, self.window)
+        return with_cost(memory, cost, self.window // 2, self.window)
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory = series[point.key]
         last = [number for number in memory["last"] if number is not None]
         if len(last) < self.window:  # LossDiverging judges losses that are not finite
             return UNDECIDED
-        first = first_finite(memory)
+        first = curve(memory).start
         low, middle, high = (quantile(last, q) for q in (0.2, 0.5, 0.8))
         swing = high - low
         begun = 2 * half_range(memory["first"])
@@ -94,7 +88,7 @@ class LossOscillating(Rule):
         poor = middle >= first - abs(first) / 2
         if not (large and poor and _crossings(last, middle) >= _CROSSINGS):
             return healthy
-        if another_series_fell(series, point.key):
+        if another_fell(series, point.key):
             return healthy
         name = point.tensor.name
         detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"

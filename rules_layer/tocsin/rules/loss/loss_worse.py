@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
-from tocsin.rules._window import Memory, in_digits, rounded
+from tocsin.rules._window import in_digits, rounded
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 
 _BLOCKS = 24  # complete ones before judging

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Mode, Outcome, Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import MORE_TREES
+from tocsin.rules._curve import Memory, any_moved, better, curve, with_cost
 from tocsin.rules._series import TRAINING, Direction, Point, points
 from tocsin.rules._verdicts import (
     HEALTHY,
@@ -17,17 +18,7 @@ from tocsin.rules._verdicts import (
     violation,
     worst_verdict,
 )
-from tocsin.rules._window import (
-    Memory,
-    any_moved,
-    appended,
-    initial_cost,
-    level,
-    median_deviation,
-    percent_decrease,
-    smaller,
-    tracked,
-)
+from tocsin.rules._window import median_deviation, percent_decrease, tracked
 from tocsin.rules.loss._known_skill import follow_skill, has_skill
 from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
@@ -135,27 +126,27 @@ class Underfitting(Rule):
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
             return memory  # nothing else is needed
-        after = appended(memory, cost, _FIRST, self.smooth)
+        after = with_cost(memory, cost, _FIRST, self.smooth)
         after["saves"] = memory.get("saves", 0) + 1
         if len(after["last"]) == self.smooth:
-            now, begun = level(after["last"]), initial_cost(after)
+            now, begun = curve(after).now, curve(after).begun
             moved = abs(begun) * self.min_decrease_percent / 100
             if now <= begun - moved or _fell_below_zero(after, now, begun):
                 return {"fell": True}
-            after["best"] = smaller(memory.get("best"), now)
+            after["best"] = better(memory.get("best"), now)
             after["rose"] = memory.get("rose", False) or now >= begun + moved
         return after
 
     def _judge(self, series: State, point: Point, now: int) -> Verdict:
         if any_moved(series):
             return HEALTHY
-        memory = series[point.key]
-        best, begun = memory.get("best"), initial_cost(memory)
+        memory, course = series[point.key], curve(series[point.key])
+        best, begun = course.best, course.begun
         late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
         if not late or best is None or not math.isfinite(begun):
             return UNDECIDED
         fell = percent_decrease(begun, best)
-        if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
+        if course.noise > abs(begun) * self.min_decrease_percent / 50:
             return measured(HEALTHY, fell, self.min_decrease_percent, "below")
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
         detail = (
