@@ -47,18 +47,12 @@ class FirstEpochGap(Rule):
     """Evaluation loss is far above training loss, although training repeats no sample yet.
 
     While all samples are new, nothing can be memorised, so training loss and evaluation loss should
-    agree. Fires when the loss of two consecutive evaluations is at least ``ratio`` times the mean
-    of the last eight training saves, and above all of them. The loss relative to shuffled labels,
-    and relative to a constant prediction where known, must differ by ``ratio`` as well. So losses
-    may be scaled, summed or weighted differently in evaluations.
-
-    Ignores gaps that open later: the rule stops at the first evaluation without a gap once training
-    has removed half of its loss. Randomly augmented samples look new, and their gap grows as they
-    are memorised.
-
-    The hook's sample hashes show how many samples were new. Evaluations need ``samples`` samples.
-    For a hand-written loss, evaluation batches must not be more than twice as large as training
-    batches: contrastive losses depend on batch size.
+    agree. Fires when the loss of two consecutive evaluations of ``samples`` samples is at least
+    ``ratio`` times the mean of the last eight training saves, and so are the losses relative to
+    shuffled labels and to a constant prediction. So losses may be scaled, summed or weighted
+    differently in evaluations. The rule stops at the first evaluation without a gap once training
+    has removed half of its loss: randomly augmented samples look new. For a hand-written loss,
+    evaluation batches must not be more than twice as large as training batches.
 
     Parameters
     ----------

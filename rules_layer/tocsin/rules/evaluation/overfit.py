@@ -31,32 +31,18 @@ _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 class Overfit(Rule):
     """The model fits its training data better and better, but new data worse.
 
-    At the end of every evaluation, compares the mean of a validation loss with the mean of the
-    training loss of the same name since the previous evaluation. Fires when (validation − training)
-    / training is above ``ratio_threshold`` in ``patience`` consecutive evaluations.
+    Fires when in ``patience`` consecutive evaluations validation loss is above the training loss of
+    the same name by ``ratio_threshold``, and above its own best by ``least_rise`` and its noise.
+    Training loss must have fallen by 5 % since that best. Evaluations must also have lost
+    ``least_rise`` of their advantage over a constant prediction, or over the untrained model. A
+    loss that was best in the first evaluation and rose in each of the last five is enough on its
+    own. Takes medians of three evaluations, and waits for the fifth; an error rate must have fallen
+    clearly at least once.
 
-    Most good models have such a gap, so profile ``recommended`` has more conditions:
-
-    * Validation loss has risen from its best by ``least_rise``, by ``ratio_threshold``, and by
-      clearly more than its noise. It takes medians of three evaluations and waits for the fifth.
-    * Where the hook compares losses with a constant prediction, evaluations have lost
-      ``least_rise`` of their advantage over it; otherwise, of their advantage over the untrained
-      model.
-    * Training loss has fallen by 5 % since the best evaluation.
-    * An error rate must have fallen clearly at least once: it starts at the rate of the most
-      frequent class.
-
-    A loss that rose in each of the last five evaluations, and was best in the first one, is enough
-    on its own if the rise is ``ratio_threshold`` of its best. So plateaus, noise, restarts of the
-    learning rate and divergence do not fire.
-
-    Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
-    compared, or which steps a mean covers. Here an evaluation is the EVAL steps between two
-    training steps, or one round of XGBoost, and ``patience`` counts consecutive evaluations.
-
-    A loss counts as validation by its name (``validation-``, ``val_``, ``eval-``, ``test-`` …) or
-    as training (``train-``), and otherwise by the mode of its step. For XGBoost the hook knows
-    which data set is trained on, whatever its name.
+    Profile ``sagemaker`` is Amazon's documented rule: (validation − training) / training above
+    ``ratio_threshold`` is enough. An evaluation is the EVAL steps between two training steps, or
+    one round of XGBoost. A loss counts as validation by its name (``validation-``, ``val_``,
+    ``eval-``, ``test-`` …) or as training (``train-``), and otherwise by the mode of its step.
 
     Parameters
     ----------

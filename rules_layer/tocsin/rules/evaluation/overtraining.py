@@ -28,26 +28,18 @@ Mark = tuple[float, int]  # the best so far, and the number of stalled saves in 
 class Overtraining(Rule):
     """The training continues although the model was better before.
 
-    Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
-    clearly above its best for ``patience_validation`` consecutive evaluations: by more than its
-    noise, and by the fraction ``least_rise`` of its improvement. Where the hook compares losses
-    with a constant prediction, evaluations must have lost ``least_rise`` of their advantage over
-    it; else, over the first training losses. Takes medians of three evaluations and waits for the
-    fifth.
+    Fires when a validation loss had improved by a fifth of its best, and has since been above that
+    best for ``patience_validation`` consecutive evaluations. It must be above by more than its
+    noise, and by ``least_rise`` of its improvement and of its advantage over a constant prediction
+    or the untrained model. Takes medians of three evaluations, and waits for the fifth. A loss that
+    levels off has converged and does not fire; nor does one whose training loss rises by half as
+    much, since then the training diverges or has a new learning rate. The name is that of
+    Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
 
-    A loss that levels off has converged and does not fire. If training loss rises by half as much,
-    the training diverges or has a new learning rate, and the rule does not fire either.
-    Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
-
-    Profile ``sagemaker`` is Amazon's documented rule. It fires when there was no new best, by
-    ``delta``, for ``patience_train`` saves of a training loss or for ``patience_validation``
-    evaluations of a validation loss. The documents do not say whether both must stall. Here one is
-    enough, since the purpose is to stop in time and many runs save only one of them. That profile
-    fires on every run that has converged.
-
-    An evaluation is the EVAL steps between two training steps, or one round of XGBoost. A loss
-    counts as validation by its name (``validation-``, ``val_`` …), and otherwise by the mode of its
-    step.
+    Profile ``sagemaker`` is Amazon's documented rule, which fires on every run that has converged:
+    no new best, by ``delta``, for ``patience_train`` saves of a training loss or for
+    ``patience_validation`` evaluations. The documents do not say whether both must stall; here one
+    is enough. An evaluation is the EVAL steps between two training steps, or one round of XGBoost.
 
     Parameters
     ----------

@@ -37,21 +37,16 @@ class LossDiverging(Rule):
     Judges the last ``window`` saves of each training loss together, so a spike does not fire. Fires
     in any of these cases:
 
-    * All of them are above ``factor`` times the first ``window`` saves.
-    * All of them are above ``factor`` times the first three saves, or every save since the first is
-      above ``factor`` times the first. The rise must exceed ``noise`` times half the range of the
-      last saves, so the noise of single samples does not fire.
-    * All of them are more than ``comeback`` times the best median so far, and above 80 % of the
-      first saves again.
+    * All are above ``factor`` times the first ``window`` saves; or above ``factor`` times the first
+      three, or the first one since, by more than ``noise`` times half their range.
+    * All are more than ``comeback`` times the best median so far, and back at 80 % of the first
+      saves.
     * The last three saves are not finite.
-    * It is far below 0 and falls ever faster: 30 times the first saves, growing by at least 60 %
-      each of the last two times that the number of saves doubled. Below 1000 times the first three
-      saves, 10 % in the last fifth of all saves is enough. A loss with the wrong sign does this; a
+    * The loss is 30 times its first saves below 0 and falls ever faster, as with the wrong sign; a
       likelihood slows down.
 
     Does not fire while another loss of the run has fallen: competing losses (a GAN's) fall in
-    turns. A loss resolves when it falls below its start again: a part of it may have been phased
-    in, such as a weighted divergence.
+    turns. Resolves when the loss is below its start again.
 
     Parameters
     ----------

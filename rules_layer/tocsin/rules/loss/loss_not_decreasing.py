@@ -39,28 +39,17 @@ _FIRST = 5  # saves whose median is the start
 class LossNotDecreasing(Rule):
     """The loss does not go down as it should.
 
-    Judges each loss every ``num_steps`` steps. Fires when it fell by less than ``diff_percent`` %,
-    unless it rose by at most ``increase_threshold_percent`` %. (Amazon's documents name both
-    numbers but not how they combine; here both have an effect.) Also fires when it is not finite.
+    Fires when a loss that is judged every ``num_steps`` steps fell by less than ``diff_percent`` %
+    since its start, twice in a row, or is not finite. The start is the larger of the first save and
+    the median of the first five. Does not fire once a loss of the run was ``settled_percent`` %
+    below its start, or while one of several is as much above: competing losses fall in turns. Nor
+    where noise is larger than that, or comparisons with shuffled labels show skill. The level of a
+    loss says nothing below 0, and in adversarial, reinforcement, metric, ranking and
+    self-supervised learning: such a loss is judged only if you name it.
 
-    Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before. It keeps
-    Amazon's documented defaults, which fire on every loss that has converged.
-
-    Profile ``recommended`` compares with the start: the larger of the first save and the median of
-    the first five. So a loss may level off. It needs two consecutive failures and ``2 * smooth``
-    saves. It does not fire in any of these cases:
-
-    * A loss of the run was once ``settled_percent`` % below its start.
-    * One of several training losses was as much above its start: competing losses (a GAN's) fall in
-      turns.
-    * The noise is larger than that percentage.
-    * The loss started below 0, as a likelihood may: a percentage of it means nothing.
-    * The hook compares losses with shuffled labels, and the skill has grown by 5 %, or is reliably
-      above 10 % (classes) or 50 % (numbers): a pretrained model has little left to learn. A rise
-      by ``settled_percent`` % still fires.
-
-    The level of a loss says nothing in adversarial, reinforcement, metric, ranking and
-    self-supervised learning. The rule judges such a loss only if you name it.
+    Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
+    allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not
+    how they combine; its defaults fire on every loss that has converged.
 
     Parameters
     ----------

@@ -37,21 +37,14 @@ class LossWorse(Rule):
     """The loss has become worse and stays worse.
 
     Summarises each training loss over the whole run in at most 64 blocks. Fires when, in three
-    consecutive blocks, the last 6 % of them are above the best part so far by all of these:
-
-    * ``noises`` times the noise,
-    * 1.5 times the largest rise before the best,
-    * the share ``lost`` of what had been learned (90 % if the loss was below 0).
-
-    A loss that never fell must be above its start and above 90 % of all earlier saves, or never as
-    low as its very first value. Ignores rises below 1 % of the level, unless the loss had fallen by
-    20 times the noise. Also fires when five consecutive saves are above the best by more than ten
-    times the whole range of the loss, and when three are not finite. The scale of a loss does not
-    matter.
-
-    Ignores a loss that crosses zero, and one beside which another has fallen: competing losses rise
-    in turns. In adversarial, reinforcement, metric, ranking and self-supervised learning a loss has
-    no level to keep; the rule judges it only if you name it.
+    consecutive blocks, the last 6 % of them are above the best part so far. The rise must exceed
+    ``noises`` times the noise, 1.5 times the largest rise before the best, and the share ``lost``
+    of what had been learned (90 % below 0). A loss that never fell must be above its start and
+    above 90 % of all earlier saves. Also fires when five consecutive saves are above the best by
+    ten times the whole range of the loss, and when three are not finite. Ignores a loss that
+    crosses zero, and one beside which another has fallen: competing losses rise in turns. Losses
+    without a level (adversarial, reinforcement, metric, ranking, self-supervised) are judged only
+    if you name them.
 
     Parameters
     ----------

@@ -33,26 +33,14 @@ _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fall
 class Underfitting(Rule):
     """Neither training nor validation loss has fallen: the model learns almost nothing.
 
-    Judges training steps, once a training loss has been saved for ``patience`` steps and ``2 *
-    smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
-    ``min_decrease_percent`` % below its start. A loss is the median of ``smooth`` saves. Its start
-    is the larger of its first save and the median of the first five. So a loss that fell and
-    levelled off never fires. A loss that started below 0 has fallen once it is below its start by
-    more than its noise.
-
-    Does not fire if the noise (the median absolute deviation) is more than twice that percentage,
-    or if one of several training losses has risen by it, since competing losses (a GAN's) do.
+    Fires after ``patience`` training steps when no loss of the run, in TRAIN or EVAL, was ever
+    ``min_decrease_percent`` % below its start, noise allowing. A loss is the median of ``smooth``
+    saves; its start is the larger of its first save and the median of the first five. Also fires,
+    whatever the noise, when evaluations are on average no better than the first one and the last
+    half of the training loss is not clearly below its first saves; with five evaluations, three
+    fifths of ``patience`` are enough. Does not fire if one of several training losses has risen as
+    much (competing losses do), or if comparisons with shuffled labels show that the model learns.
     Resolves when a loss falls.
-
-    Also fires, whatever the noise, when every loss has stayed where it started. With five
-    evaluations, it needs three fifths of ``patience``: their mean must not be 3 % better than the
-    first one, none 10 % better, and the last half of the training loss not clearly below its first
-    five saves. With fewer evaluations, it needs ``patience`` and 40 saves, and a training loss that
-    is not a tenth lower.
-
-    Ignores runs in which the hook compares losses with shuffled labels and the skill has grown by 5
-    %, or is reliably above 10 % for classes. Then the model learns and the loss is mostly noise, or
-    the model was pretrained.
 
     Parameters
     ----------

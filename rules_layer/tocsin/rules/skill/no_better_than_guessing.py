@@ -47,37 +47,19 @@ _RANKING = re.compile(r"(?<![a-z])(map|mrr|ndcg)(?![a-z])")
 class NoBetterThanGuessing(Rule):
     """The model is no better than always predicting the mean or the most frequent class.
 
-    The skill is the share of the errors of the best constant prediction that the model avoids. For
-    numbers it is R². For classes it is the larger of (accuracy − share of the most frequent class)
-    / (1 − that share) and 1 − cross-entropy / entropy of the labels. So rare classes and
-    overconfident predictions do not fire. Neither do predictions that find more of each class than
-    chance, as in trainings that weight rare classes.
+    The skill is the share of the errors of the best constant prediction that the model avoids: for
+    numbers R², for classes the larger of that by accuracy and that by cross-entropy. Fires when the
+    skill of the last five batches is below ``least_skill``, has grown by less than ``progress`` in
+    the second half of all, and balanced accuracy shows none either. Where the hook computes the
+    loss of the best constant prediction, that decides instead. It fires if the loss was not below
+    it in the last half of the saves, or in three evaluations, hardly depends on the labels, and is
+    not about to fall below it. That needs 300 training steps, or 150 if the loss is 3 % higher, or
+    200 if it is three times as high even while it falls. Ignores rankings, whose scores have no
+    level.
 
-    Fires when the skill of the last five batches is below ``least_skill`` and has grown by less
-    than ``progress`` in the second half of all batches; a negative skill counts as 0. So a slow
-    learner does not fire. Judges evaluations after ``evaluations`` batches and training after
-    ``saves`` batches, both with at least ``samples`` samples. Training does not fire where
-    evaluations show skill. Judges only labels with one number or class per sample, and at most 100
-    classes.
-
-    Without labels or predictions it judges what the script records:
-
-    * An accuracy fires if it stayed at chance from the first save on. The number of classes comes
-      from the smallest bias, or from a loss at the logarithm of that number.
-    * A loss fires if four evaluations were never below that logarithm, and the gradients of the
-      last bias are those of a softmax with cross-entropy.
-    * An area under the ROC curve (``validation-auc``, ``roc_auc``) fires if it was never above 0.5
-      in ``evaluations`` saves.
-
-    Where the hook computes the loss of the best constant prediction, that decides instead. After
-    300 training steps and 100 comparisons, the rule fires if the loss was not below it in the last
-    half of the saves, hardly depends on the labels, and is not about to fall below it. If the loss
-    is 3 % higher, 150 steps are enough; if it is three times as high, 200 steps, even while it
-    falls. For a hand-written loss the constant is the mean output of the batch. Three consecutive
-    evaluations that are no better fire as well.
-
-    Ignores rankings (known by a metric such as ndcg), whose scores have no level, and predictions
-    of XGBoost on another scale than the labels.
+    Without labels or predictions it judges what the script records, over the same numbers of saves.
+    It fires for an accuracy that stays at chance, an area under the ROC curve that was never above
+    0.5, or a cross-entropy that was never below the logarithm of the number of classes.
 
     Parameters
     ----------
