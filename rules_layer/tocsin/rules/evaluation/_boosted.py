@@ -90,11 +90,7 @@ def _known(trained: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _by_heart(
-    tensor: Tensor,
-    first: float,
-    low: float,
-    waited: int,
-    trained: tuple[float, ...] | None,
+    tensor: Tensor, first: float, low: float, waited: int, trained: tuple[float, ...] | None
 ) -> Verdict | None:
     """Report trees that memorise the training rows and learn little else."""
     won = (first - low) / first

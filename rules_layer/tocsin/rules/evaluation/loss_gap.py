@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._train_eval import read_losses
-from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
+from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
 from tocsin.rules.evaluation._untrained import judge_by_start
-from tocsin.rules.skill._looks import judge_evaluations, with_streak
+from tocsin.rules.skill._looks import before_finding, judge_evaluations, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # in TRAIN
@@ -111,11 +111,9 @@ class LossGap(Rule):
         return {**memory, **streak, "won": round(won, 4), "least": least}
 
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
-        if "bad" not in memory:
-            return UNDECIDED
         least = memory.get("least", self.least)  # an earlier version did not keep it
-        if memory["bad"] < _LOOKS:
-            return measured(HEALTHY, memory["won"], least, "below")
+        if early := before_finding(memory, "bad", _LOOKS, "won", least):
+            return early
         name, now = site.tensor.kind or site.tensor.name, memory["now"]
         best, beside = memory["best"], f"{percent(abs(now))} {'below' if now > 0 else 'above'} it"
         peak = ", and was never better"

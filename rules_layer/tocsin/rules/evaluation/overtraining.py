@@ -7,18 +7,9 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import Direction
-from tocsin.rules._train_eval import (
-    ENOUGH,
-    FinishedEvaluation,
-    follow_losses,
-    metric_value,
-    read_losses,
-    select_losses,
-)
+from tocsin.rules._train_eval import ENOUGH, FinishedEvaluation, metric_value
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
-from tocsin.rules.evaluation._starts import Start, with_starts
-from tocsin.rules.evaluation._won import lost_share, lost_since_start, with_evaluation
-from tocsin.rules.skill._pairing import SKILLS
+from tocsin.rules.evaluation._evaluations import evaluation_reads, follow_evaluations
 
 Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
@@ -79,41 +70,33 @@ class Overtraining(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        named = {"losses": read_losses(self.tensor_regex)}
-        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
+        return evaluation_reads(self.tensor_regex)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses = select_losses(step.tensors["losses"], self.tensor_regex)
-        followed, finished, trained = follow_losses(
-            state.get("losses", {}), step, losses, self.direction
+        seen = follow_evaluations(
+            state, step, self.tensor_regex, self.direction, with_start=self.least_rise is not None
         )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
-        starts: Mapping[str, Start] = state.get("starts", {})
-        if self.least_rise is not None:
-            starts = with_starts(starts, step, trained, followed)
-        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         found = []
-        for now in finished:
-            lost = lost_share(won)
-            if lost is None:
-                lost = lost_since_start(now, starts.get(followed["eval"][now.name]["base"]))
-            marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now, lost)
+        for now in seen.finished:
+            marks[now.name] = self._evaluated(marks.get(now.name), now, seen.lost(now))
+            best, stalled = marks[now.name]
             if stalled >= self.patience_validation:
                 patience = self.patience_validation
                 found.append(self._found(now.tensor, now.cost, best, stalled, patience))
         patience = self.patience_train or 0
-        for point in trained if patience else ():
+        for point in seen.trained if patience else ():
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
                 found.append(self._found(point.tensor, point.cost, best, stalled, patience))
-        state = {"losses": followed, "starts": starts, "marks": marks, "won": won}
+        state = {**seen.state, "marks": marks}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
-        if not marks and not followed["eval"]:
+        if not marks and not seen.followed["eval"]:
             return state, not_applicable(Reason.NO_TENSOR, "no validation loss so far")
-        early = self.least_rise is not None and any(now.count < ENOUGH for now in finished)
+        early = self.least_rise is not None and any(now.count < ENOUGH for now in seen.finished)
         waits = any(stalled for _, stalled in marks.values())
-        judged = finished or (trained and patience)
+        judged = seen.finished or (seen.trained and patience)
         if not judged or early or waits:
             return state, UNDECIDED
         return state, measured(HEALTHY, 0, self.patience_validation)

@@ -12,10 +12,9 @@ from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     Update,
-    latest_update,
+    followed,
     missing_inputs,
     rate_to_try,
-    total_loss,
 )
 
 _WINDOW = 5  # saves of whose losses the median is taken
@@ -69,11 +68,10 @@ class LearningRateTooLarge(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
+        state, update, loss = followed(state, step, 5)
         first = loss if state.get("first") is None else state["first"]
         state = {
             **state,
-            "at": step.mode_step,
             "first": first,
             "most": max(abs(loss or 0.0), state.get("most", 0.0)),
             "losses": [*state.get("losses", []), loss][-_WINDOW:],

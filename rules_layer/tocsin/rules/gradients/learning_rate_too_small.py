@@ -12,10 +12,9 @@ from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     Update,
-    latest_update,
+    followed,
     missing_inputs,
     rate_to_try,
-    total_loss,
 )
 
 _ENOUGH = 6  # after so many large enough updates the learning rate is not too small
@@ -70,8 +69,7 @@ class LearningRateTooSmall(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
-        state = {**state, "at": step.mode_step}
+        state, update, loss = followed(state, step, 5)
         if loss is None or update is None or not self._can_judge(update, loss):
             return state, UNDECIDED
         gain = update.gain(loss, update.steps)

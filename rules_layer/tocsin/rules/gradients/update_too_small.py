@@ -17,13 +17,7 @@ from tocsin.rules._verdicts import (
     worst_verdict,
 )
 from tocsin.rules._window import rounded
-from tocsin.rules.gradients._updates import (
-    RATE_READS,
-    latest_update,
-    missing_inputs,
-    rate_to_try,
-    total_loss,
-)
+from tocsin.rules.gradients._updates import RATE_READS, followed, missing_inputs, rate_to_try
 from tocsin.rules.skill._pairing import SKILLS, added, sites
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
@@ -81,8 +75,7 @@ class UpdateTooSmall(Rule):
         compared = list(sites(step, step.tensors["skills"]))[:1]
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
-        state = {**state, "at": step.mode_step}
+        state, update, loss = followed(state, step)
         for site in compared:
             state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
         if loss is not None:

@@ -12,10 +12,14 @@ from tocsin.rules._curve import Memory, another_fell, better, curve, with_cost
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import as_numbers, half_range, rounded
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._losses import (
+    NOT_FINITE,
+    had_reached,
+    judge_losses,
+    loss_reads,
+    lost_for_good,
+)
 from tocsin.rules.loss._unbounded import FAR, falls_without_bound, marked
-
-_NOT_FINITE = 3  # saves in a row
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,8 @@ class LossDiverging(Rule):
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
         last, loss = memory["last"], curve(memory)
-        if last[-_NOT_FINITE:] == [None] * _NOT_FINITE:
-            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
-            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        if last[-NOT_FINITE:] == [None] * NOT_FINITE:
+            return lost_for_good(point)
         if len(last) < self.window:
             return UNDECIDED
         now, first, best = loss.now, loss.start, loss.best
@@ -146,7 +149,7 @@ class LossDiverging(Rule):
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
         if had_fallen is not None:
-            detail += f" and had {'risen' if point.rises else 'fallen'} to {sign * had_fallen:.3g}"
+            detail += had_reached(point, f"{sign * had_fallen:.3g}")
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
         return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
 

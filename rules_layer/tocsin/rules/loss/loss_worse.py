@@ -14,12 +14,17 @@ from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
 from tocsin.rules._window import in_digits, rounded
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._losses import (
+    NOT_FINITE,
+    had_reached,
+    judge_losses,
+    loss_reads,
+    lost_for_good,
+)
 
 _BLOCKS = 24  # complete ones before judging
 _TOGETHER = 0.06  # of the blocks, which are judged together
 _IN_A_ROW = 3  # blocks that end worse
-_NOT_FINITE = 3  # saves in a row
 _SIGNS = 8  # changes of sign of a loss that has no level
 _LARGEST = 1e300  # sums of larger losses are not finite
 _FAST_SAVES, _FAST_TIMES = 5, 10.0  # saves in a row that are so many ranges above the best
@@ -143,9 +148,8 @@ class LossWorse(Rule):
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
-        if memory["not_finite"] >= _NOT_FINITE:
-            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
-            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        if memory["not_finite"] >= NOT_FINITE:
+            return lost_for_good(point)
         if memory.get("saves", 0) < _BLOCKS:
             return UNDECIDED
         bad = memory.get("worse", 0) >= _IN_A_ROW or memory["far"] >= _FAST_SAVES
@@ -164,7 +168,7 @@ class LossWorse(Rule):
         is_now, at_start, at_best = in_digits(now, start, best)
         detail = f"{name} {what}: it is {is_now}; it started at {at_start}"
         if improved:
-            detail += f" and had {'risen' if point.rises else 'fallen'} to {at_best}"
+            detail += had_reached(point, at_best)
         evidence = {"loss": now, "best": best, "first": start}
         return _measured(
             violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory

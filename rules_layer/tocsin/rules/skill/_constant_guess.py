@@ -9,17 +9,10 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._rule import State, Step, Tensor
-from tocsin.rules._verdicts import (
-    HEALTHY,
-    UNDECIDED,
-    measured,
-    not_applicable,
-    violation,
-    worst_verdict,
-)
+from tocsin.rules._verdicts import measured, not_applicable, violation, worst_verdict
 from tocsin.rules._window import rounded
 from tocsin.rules.skill._blocks import newest, with_part
-from tocsin.rules.skill._looks import with_streak
+from tocsin.rules.skill._looks import before_finding, with_streak
 from tocsin.rules.skill._pairing import (
     MOST_BLOCKS,
     MOST_SITES,
@@ -180,11 +173,9 @@ def _level(below: float) -> str:
 
 
 def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
-    if "below" not in memory:
-        return UNDECIDED
+    if early := before_finding(memory, "low", _LOOKS, "below", 0.0):
+        return early
     below = memory["below"]
-    if memory["low"] < _LOOKS:
-        return measured(HEALTHY, below, 0.0, "below")
     half = f"the last half of the run ({memory['n']} comparisons)"
     where = f"{_EVALUATIONS} consecutive evaluations" if "last" in memory else half
     kind = memory.get("kind")

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
-from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
-from tocsin.rules.skill._looks import judge_evaluations, with_streak
+from tocsin.rules._verdicts import measured, violation
+from tocsin.rules.skill._looks import before_finding, judge_evaluations, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # in TRAIN
@@ -85,12 +85,8 @@ class Memorises(Rule):
         return {**memory, **skills, **streak, "next": after}
 
     def _verdict(self, memory: Memory, _: Memory, site: LossSite) -> Verdict:
-        if "low" not in memory:
-            return UNDECIDED
-        if memory["low"] < _LOOKS:
-            if "skill" not in memory:
-                return HEALTHY
-            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
+        if early := before_finding(memory, "low", _LOOKS, "skill", self.least_skill):
+            return early
         skill, known = memory["skill"], memory["trained"]
         detail = (
             f"{site.tensor.kind or site.tensor.name}: skill is {percent(known)} in training, but "

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
-from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
-from tocsin.rules.skill._looks import judge_training_sites, with_streak
+from tocsin.rules._verdicts import measured, violation
+from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # before the first look
@@ -84,12 +84,8 @@ class NoSkill(Rule):
         return {**memory, **streak, "next": round(after) + 1, "skill": round(found.mean, 4)}
 
     def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
-        if "low" not in memory:
-            return UNDECIDED
-        if memory["low"] < _LOOKS:
-            if "skill" not in memory:
-                return HEALTHY
-            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
+        if early := before_finding(memory, "low", _LOOKS, "skill", self.least_skill):
+            return early
         skill = memory["skill"]
         name = site.tensor.kind or site.tensor.name
         detail = (
