@@ -58,7 +58,7 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
         name, cost = point.tensor.name, rounded(point.cost)
         evaluates, loss = classify_loss(step.mode, point.tensor)
         if not evaluates and cost is not None and loss in trained:
-            begun, _, fast = _known(trained[loss])
+            begun, _, fast = trained[loss]
             soon = now <= _SOON + _SINCE and cost < _SLOWLY * begun
             trained[loss] = (begun, max(cost, 0.0), max(fast, float(soon)))
         if cost is None or not cost > 0:
@@ -83,12 +83,6 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     return state, worst_verdict(map(_best, sets.values()))
 
 
-def _known(trained: Sequence[float]) -> tuple[float, float, float]:
-    """Return what is kept of a training loss; an earlier version kept two numbers."""
-    begun, now, fast = (*trained, 0.0)[:3]
-    return begun, now, fast
-
-
 def _by_heart(
     tensor: Tensor, first: float, low: float, waited: int, trained: tuple[float, ...] | None
 ) -> Verdict | None:
@@ -96,7 +90,7 @@ def _by_heart(
     won = (first - low) / first
     if trained is None or _ERRORS.search(tensor.name):
         return None
-    begun, now, _ = _known(trained)
+    begun, now, _ = trained
     if won > _BY_HEART or now > _BY_HEART * begun or waited < _SINCE:
         return None
     detail = (
@@ -115,7 +109,7 @@ def _other_labels(
     whose first round is not a constant, and losses that fall."""
     if trained is None or rounds < _SINCE or _ERRORS.search(tensor.name):
         return None
-    begun, _, fast = _known(trained)
+    begun, _, fast = trained
     if fast or low < _FAR * begun or low < (1 - _BY_HEART) * first:
         return None
     detail = (
