@@ -30,14 +30,11 @@ class Dataloader(Rule):
     """The number of data loader workers does not fit the cores of the machine.
 
     Amazon's rule, for those who have configured it, and for PyTorch in files of Amazon's profiler
-    only: InputBottleneck judges how long the training waits for data, in any framework. Counts in
-    each second the processes in which a data loader began something. Fires if the median of the
-    last 1,000 such seconds is below ``min_threshold`` % or above ``max_threshold`` % of the cores,
-    after more than ``patience`` seconds.
-
-    The number of workers is a means, not an end: one may do, and eight may be idle. So the rule is
-    silent in a minute in which the training is known to wait for its data at most 5 % of the time.
-    Amazon's was not.
+    only; InputBottleneck judges how long the training waits for data, in any framework. Fires if
+    the number of processes in which a data loader began something, as the median of the last 1,000
+    such seconds, is below ``min_threshold`` % or above ``max_threshold`` % of the cores, after more
+    than ``patience`` seconds. It is silent in a minute in which the training waits for its data at
+    most 5 % of the time: one worker may do.
 
     Parameters
     ----------

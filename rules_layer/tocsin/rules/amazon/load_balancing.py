@@ -30,14 +30,11 @@ _MINUTES = 5  # in a row that must show it
 class LoadBalancing(Rule):
     """A GPU does far more or less than the others of its machine.
 
-    Amazon's rule, for those who have configured it. Compares the mean utilization of each GPU in
-    each minute with the median of the others. Fires if they differ by more than ``threshold`` in
-    each of the last five minutes, after more than ``patience`` samples. Ignores a GPU that was
-    never used: GPUNotUsed names it.
-
-    Amazon's rule compared the last GPU with itself and could not fire. It compared histograms of
-    the whole training, without values above 98 %, by a distance that any two different utilizations
-    exceed. Here ``threshold`` is a difference of utilizations: 0.2 means 20 points.
+    Amazon's rule, for those who have configured it. Fires if the mean utilization of a GPU differs
+    from the median of the others by more than ``threshold`` in each of the last five minutes, after
+    more than ``patience`` samples. Ignores a GPU that was never used: GPUNotUsed names it. Here
+    ``threshold`` is a difference of utilizations, so 0.2 means 20 points; Amazon's rule compared
+    the last GPU with itself and could not fire.
 
     Parameters
     ----------

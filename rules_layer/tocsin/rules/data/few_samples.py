@@ -30,15 +30,13 @@ _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 class FewSamples(Rule):
     """The model sees the same few samples again and again.
 
-    The hook saves hashes of the training samples; the smallest hashes show how many different
-    samples there are, to within a tenth. From training step 100 on, fires when there are at most
-    ``most`` different samples and each was seen ``times`` times. Resolved by evaluations that do
-    about as well as training: their loss is less than half above training loss. Samples with
-    sixteen or more labels, such as texts and image masks, are too few only if all of them fit into
-    two batches.
-
-    Ignores samples with fewer than eight numbers, such as points of a curve, and reinforcement
-    learning. Augmented samples count as different.
+    Fires from training step 100 on when there are at most ``most`` different samples and each was
+    seen ``times`` times. The hook saves hashes of the training samples; the smallest hashes show
+    how many different ones there are, to within a tenth. Resolved by evaluations that do about as
+    well as training: their loss is less than half above training loss. Samples with sixteen or more
+    labels, such as texts and image masks, are too few only if all of them fit into two batches.
+    Ignores samples with fewer than eight numbers and reinforcement learning; augmented samples
+    count as different.
 
     Parameters
     ----------

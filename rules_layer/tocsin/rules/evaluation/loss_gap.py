@@ -27,16 +27,14 @@ _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 class LossGap(Rule):
     """Evaluation loss does not fall although training loss does.
 
-    Compares how far each loss is below that of the best constant prediction, in TRAIN and EVAL.
-    Fires when training has proven skill and is at least ``known`` below, while the best evaluation
-    reached less than ``least`` of that improvement (``least_by_heart`` if training loss has nearly
-    vanished). Two consecutive checks must agree, after ``samples`` evaluation samples. Evaluations
-    that were clearly better and got worse are left to Overfit.
-
-    Without these comparisons, the model's first losses replace the constant prediction: training
-    loss must have halved, from the third evaluation and 200 steps on. For boosted trees, the first
-    round replaces it. Fires when no later evaluation is 2 % better, ten rounds after the best one,
-    or when evaluation losses start five times above training loss.
+    Fires when training has proven skill and its loss is at least ``known`` below that of the best
+    constant prediction, while the best evaluation reached less than ``least`` of that improvement
+    (``least_by_heart`` if training loss has nearly vanished). Two consecutive checks must agree,
+    after ``samples`` evaluation samples; evaluations that were clearly better and got worse are
+    left to Overfit. Without these comparisons, the model's first losses replace the constant
+    prediction: training loss must have halved, from the third evaluation and 200 steps on. For
+    boosted trees, the first round replaces it: fires when no evaluation is 2 % better, ten rounds
+    after the best one, or when evaluation losses start five times above training loss.
 
     Parameters
     ----------

@@ -29,14 +29,11 @@ class LearningRateTooSmall(Rule):
 
     To first order, a step reduces the loss by at most |g| |Δw|, gradient times update, over all
     weights. Fires after ``saves`` saves when nearly all of them, from the start on, stayed below
-    the fraction ``threshold`` of the loss. The loss must also not have fallen by ``fallen_percent``
-    %, nor by 2 % and three times its noise.
-
-    Ignores runs that had large enough updates before, since the rate may have decayed or restarted,
-    and warm-up, in which |Δw| / |g| grows. If the gradient cannot change the loss (|g| |w| is below
-    the fraction ``sensitivity`` of it), a larger step would not help: see VanishingGradient.
-    FrozenParameters judges weights that do not change at all. Compares updates with gradients as
-    Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and with the loss.
+    the fraction ``threshold`` of the loss, and the loss has not fallen by ``fallen_percent`` %, nor
+    by 2 % and three times its noise. Ignores runs that had large enough updates before, since the
+    rate may have decayed, and warm-up, in which |Δw| / |g| grows. If |g| |w| is below the fraction
+    ``sensitivity`` of the loss, a larger step would not help: see VanishingGradient. The comparison
+    is that of Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1.
 
     Parameters
     ----------

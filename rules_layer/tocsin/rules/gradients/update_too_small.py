@@ -32,16 +32,12 @@ class UpdateTooSmall(Rule):
     """Updates are far too small for the weights to learn anything.
 
     Measures the update of one step in two ways without a unit: the median over the weights of |Δw|
-    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. For
-    losses with both signs, it is the share of their range. After 50 steps, fires when the first was
-    below ``relative`` or the second below ``gain`` in ``saves`` consecutive saves, unless
-    comparisons of losses prove that the model learns. If both were below ``slow`` it fires even
-    then, unless the loss has clearly left its start (by 2 % and three times its noise) and most
-    weights change.
-
+    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. Fires
+    after 50 steps when the first was below ``relative`` or the second below ``gain`` in ``saves``
+    consecutive saves, unless comparisons of losses prove that the model learns. If both were below
+    ``slow`` it fires even then, unless the loss has clearly left its start and most weights change.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
-    that grow by a tenth in these saves, as in warm-up. FrozenParameters judges weights that do not
-    change.
+    that grow, as in warm-up. FrozenParameters judges weights that do not change.
 
     Parameters
     ----------

@@ -33,15 +33,13 @@ SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 class Collapse(Rule):
     """The outputs of the model have become nearly the same for all samples.
 
-    For embeddings, latent vectors and generated samples with at least eight columns, which no loss
-    compares with labels. The hook saves how much they vary over the samples, as a share of their
-    mean square. The start is the largest of the first five saves. Profile ``recommended`` fires
-    when this share stays below the fraction ``share`` of the start in five consecutive training
-    saves.
-
-    The severity is ``warning`` if the standard deviation over the samples has also fallen below
-    half of its start. Otherwise the outputs may only have a large mean, and the severity is
-    ``info``. Neither number has a unit. For samples with labels, see NoSkill and ConstantOutput.
+    Fires when the variation over the samples, as a share of the outputs' mean square, stays below
+    the fraction ``share`` of its start, in five consecutive training saves in profile
+    ``recommended``. The start is the largest of the first five saves. Judges embeddings, latent
+    vectors and generated samples with at least eight columns, which no loss compares with labels;
+    for others see NoSkill and ConstantOutput. The severity is ``warning`` if the standard deviation
+    over the samples has also fallen below half of its start, since otherwise the outputs may only
+    have a large mean.
 
     Parameters
     ----------

@@ -22,16 +22,12 @@ _CROSSINGS = 5  # of the median: fewer are a jump or a trend
 class LossOscillating(Rule):
     """The loss swings up and down instead of falling.
 
-    Judges the last ``window`` saves of each training loss. The swing is the distance between their
-    20th and 80th percentile. Fires when all of these are true:
-
-    * The swing is at least ``amplitude`` times the first loss.
-    * The swing is more than ``calm`` times the range of the first saves, half a window of them. So
-      a loss that was as noisy from the start does not fire (batches of one sample). LossDiverging
-      judges a loss that jumps up at once.
-    * The loss crossed its median at least five times.
-    * The median is not below half the first loss.
-    * No other loss of the run has fallen: competing losses (a GAN's) fall in turns.
+    The swing is the distance between the 20th and the 80th percentile of the last ``window`` saves
+    of a training loss. Fires when it is at least ``amplitude`` times the first loss and more than
+    ``calm`` times the range of the first saves, and the loss crossed its median five times, with a
+    median not below half the first loss. So a loss that was as noisy from the start (batches of one
+    sample) does not fire. Does not fire while another loss of the run has fallen: competing losses
+    (a GAN's) fall in turns.
 
     Parameters
     ----------

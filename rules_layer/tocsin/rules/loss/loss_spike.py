@@ -19,15 +19,11 @@ from tocsin.rules.loss._losses import judge_losses, loss_reads
 class LossSpike(Rule):
     """The loss has jumped far above all earlier values.
 
-    Compares each save of a training loss with its level: the median of the ``window`` saves before
-    it. Fires when the jump from the level exceeds each of these:
-
-    * ``ratio - 1`` times the level,
-    * ``z`` times the median absolute deviation of those saves,
-    * ``record`` times the distance from the level to the highest loss so far.
-
-    The last condition separates a bad batch from the noise of small batches and from restarts of
-    the learning rate. Set ``record`` to 0 for losses whose spikes stay below their start.
+    The level of a training loss is the median of the ``window`` saves before. Fires when a save is
+    above it by more than ``ratio - 1`` times the level, ``z`` times the median absolute deviation
+    of those saves, and ``record`` times the distance from the level to the highest loss so far. The
+    last condition separates a bad batch from the noise of small batches and from restarts of the
+    learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
     ExplodingTensor reports a loss that is not finite.
 
     Parameters

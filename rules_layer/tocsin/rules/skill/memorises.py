@@ -21,12 +21,12 @@ class Memorises(Rule):
     """The model predicts the labels of the training data, but none of the evaluation data.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
-    and labels than for shuffled ones. Compares training with evaluations for each loss function,
-    over the last half of the saves of each. Fires when training has a skill of at least ``known``
-    and evaluations one below ``least_skill``, both with 99.9 % confidence, in two consecutive
-    checks. Four consecutive evaluations that are no better than a constant prediction count as
-    confidence, too. Waits for ``patience`` training steps and ``samples`` evaluation samples.
-    Resolved when evaluations gain skill: some models generalise late.
+    and labels than for shuffled ones. Fires when over the last half of the saves training has a
+    skill of at least ``known`` and evaluations one below ``least_skill``, both with 99.9 %
+    confidence, in two consecutive checks. Four consecutive evaluations that are no better than a
+    constant prediction count as confidence, too. Waits for ``patience`` training steps and
+    ``samples`` evaluation samples. Resolved when evaluations gain skill: some models generalise
+    late.
 
     Parameters
     ----------

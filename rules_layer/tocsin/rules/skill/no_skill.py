@@ -20,16 +20,13 @@ _LOOKS = 2  # in a row
 class NoSkill(Rule):
     """Predictions are no better with the right labels than with shuffled ones.
 
-    The hook computes each loss a second time with predictions and labels paired differently; for a
-    loss that a script computes by hand, it uses the outputs of other samples. The skill is the
-    share by which the true pairs have the lower loss: 0 if predictions do not depend on the sample.
-    It has no unit and needs no threshold for any kind of loss.
-
-    Checks after ``patience`` steps, and then each time the number of steps has grown by a quarter.
-    Each check uses the comparisons of the last half of all saves. Fires when two consecutive checks
-    find no proof of learning, and the skill is below ``least_skill`` with 99.9 % confidence. After
-    100 comparisons without any sign of learning, a skill below ``most_skill`` is enough. Proof of
-    learning resolves the rule: some models start late.
+    The hook computes each loss a second time with predictions and labels paired differently. The
+    skill is the share by which the true pairs have the lower loss: 0 if predictions do not depend
+    on the sample, for any kind of loss. Fires when two consecutive checks of the last half of all
+    saves find no proof of learning, and a skill below ``least_skill`` with 99.9 % confidence; or
+    below ``most_skill`` after 100 comparisons without any sign of learning. Checks after
+    ``patience`` steps, and then each time their number has grown by a quarter. Proof of learning
+    resolves the rule: some models start late.
 
     Parameters
     ----------

@@ -27,14 +27,12 @@ _Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
 class WorkerLosses(Rule):
     """The loss of one worker is higher than that of all others.
 
-    Workers of a data-parallel training have the same weights and draw batches from the same data.
-    So the loss of each should be above the mean of the others in about half of the steps, however
-    the losses drift. Over the last half of all saves, the rule takes the difference as a share of
-    the larger loss. Fires when one worker is above the others too often for chance, and its mean
-    excess is above ``gap`` with 99.9 % confidence. Compares every step where the hook provides the
-    loss of every step, and the saved steps otherwise.
-
-    Do not use this rule if workers have different kinds of data by design.
+    Workers of a data-parallel training have the same weights and draw batches from the same data,
+    so the loss of each should be above the mean of the others in about half of the steps. Fires
+    when over the last half of all saves one worker is above the others too often for chance, and
+    its mean excess, as a share of the larger loss, is above ``gap`` with 99.9 % confidence.
+    Compares every step where the hook provides the loss of every step, and the saved steps
+    otherwise. Do not use this rule if workers have different kinds of data by design.
 
     Parameters
     ----------
