@@ -21,6 +21,7 @@ from tocsin.causes import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
 
+from docs.constants_page import constants_page
 from docs.contracts_page import contracts_page
 from docs.reference_pages import REFERENCE, reference_pages
 
@@ -45,6 +46,8 @@ those of the rules are generated (`make docs`).
   captured it, and from the values of both saves otherwise.
 
 *By default*: the profiles in which the rule is active without being named.
+
+Numbers in the rules that are no parameters are in one table: [constants](constants.md).
 
 """
 
@@ -80,7 +83,12 @@ def pages() -> dict[Path, str]:
     ]
     index = _HEAD + f"\n{_ABOUT_MACHINE}\n".join(tables)
     found = {PAGES / f"{document['name']}.md": _page(document) for document in documents}
-    return {PAGES / "README.md": index, **found, ROOT / "docs" / "contracts.md": contracts_page()}
+    return {
+        PAGES / "README.md": index,
+        PAGES / "constants.md": constants_page(),
+        **found,
+        ROOT / "docs" / "contracts.md": contracts_page(),
+    }
 
 
 def example_of(name: str) -> Path:

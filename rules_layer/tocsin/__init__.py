@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tocsin.custom import Rule, invoke_rule
     from tocsin.model import Mode
     from tocsin.model import Mode as modes  # noqa: N813  # the name that smdebug's users know
+    from tocsin.notebook import create_trial
     from tocsin.rules import register
     from tocsin.trial import (
         InvalidWorker,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         Trial,
         TrialError,
         Unreadable,
-        create_trial,
         no_refresh,
         refresh,
     )
@@ -69,6 +69,7 @@ _ELSEWHERE = {
     "Mode": ("tocsin.model", "Mode"),
     "modes": ("tocsin.model", "Mode"),
     "Tensor": ("tocsin.trial", "TrialTensor"),
+    "create_trial": ("tocsin.notebook", "create_trial"),
     "register": ("tocsin.rules", "register"),
 }
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 import tocsin
 import tocsin.custom
+import tocsin.notebook
 import tocsin.trial
 from tocsin.model import Mode
 from tocsin.rules import register
@@ -24,6 +25,7 @@ def test_the_names():
     assert {name: getattr(tocsin, name) for name in tocsin.__all__} == {
         **{name: getattr(tocsin.trial, name) for name in reading},
         **rules,
+        "create_trial": tocsin.notebook.create_trial,
         "Tensor": from_trial,
         "Mode": Mode,
         "modes": Mode,

@@ -21,24 +21,20 @@ from tocsin.rules._registry import (
     rule_names,
 )
 from tocsin.rules._rule import (
-    HEALTHY,
     MACHINE,
     PROFILES,
     RECOMMENDED,
     SAGEMAKER,
     TRAINING,
-    UNDECIDED,
     Read,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     tensor_key,
-    violation,
 )
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 __all__ = [
     "HEALTHY",

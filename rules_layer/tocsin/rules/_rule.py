@@ -1,4 +1,4 @@
-"""The base of all rules, the steps that a rule gets and the verdicts that it returns."""
+"""The base of all rules, what they read, and the steps that they get."""
 
 from __future__ import annotations
 
@@ -12,19 +12,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from tocsin.contracts import Contract
-from tocsin.model import (
-    Detail,
-    Measure,
-    Mode,
-    Outcome,
-    Reason,
-    Role,
-    Severity,
-    Shard,
-    Side,
-    TensorSummary,
-    Verdict,
-)
+from tocsin.model import Detail, Mode, Role, Severity, Shard, TensorSummary, Verdict
 from tocsin.rules._parameters import check
 
 RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
@@ -195,37 +183,3 @@ def tensor_key(tensor: Tensor) -> str:
     """Return a short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
     name = f"{tensor.worker}/{tensor.name}".encode()
     return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
-
-
-HEALTHY = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)
-UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
-
-
-def measured(
-    verdict: Verdict, value: float, limit: float, side: Side = "above", name: str = ""
-) -> Verdict:
-    """Add to a verdict what the rule measured, in the rule's own unit.
-
-    ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
-    steps, too: a report then draws the measure of the whole run against its limit. The report
-    names it by the first number of the evidence: with ``name``, a violation gets it as that one.
-    """
-    if name and verdict.violation:
-        rest = {key: number for key, number in verdict.evidence.items() if key != name}
-        verdict = replace(verdict, evidence={name: float(value), **rest})
-    return replace(verdict, measure=Measure(float(value), float(limit), side))
-
-
-def not_applicable(reason: Reason, detail: str) -> Verdict:
-    """Says that the step has nothing that the rule can judge."""
-    return Verdict(Outcome.NOT_APPLICABLE, reason, detail)
-
-
-def violation(
-    reason: Reason, detail: str, tensor: Tensor, **evidence: float | int | str
-) -> Verdict:
-    """Says that the step violates the rule. ``evidence`` has the numbers that decided.
-
-    Put the most important number first: the action ``metric`` publishes it, an SMS shows it.
-    """
-    return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)

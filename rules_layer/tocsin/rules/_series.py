@@ -12,7 +12,8 @@ from itertools import groupby, islice
 from typing import Literal
 
 from tocsin.model import Mode, Role, Verdict
-from tocsin.rules._rule import Read, Step, Tensor, measured
+from tocsin.rules._rule import Read, Step, Tensor
+from tocsin.rules._verdicts import measured
 
 TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 """The modes of training. GLOBAL is the mode of frameworks that do not tell modes apart."""
@@ -28,7 +29,7 @@ LOSSES = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
 
 Direction = Literal["falls", "rises"]
 
-_LONGEST_KEY = 40
+_LONGEST_KEY = 40  # characters of a name that a state keeps
 
 # Words in the names of metrics that should rise.
 _SHOULD_RISE = re.compile(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-MOST_BLOCKS = 64
+MOST_BLOCKS = 64  # so that the state of a long run stays small
 
 Sketch = Mapping[str, Any]
 """``width``: the number of saves in a block; ``blocks``: the values of complete blocks; ``open``:

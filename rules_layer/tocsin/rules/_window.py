@@ -1,24 +1,16 @@
-"""Keeps the memory of a series: short windows of rounded numbers, and their statistics."""
+"""Short windows of rounded numbers, and their statistics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import Any
 
-from tocsin.model import Mode, Outcome, Verdict
-from tocsin.rules._rule import UNDECIDED, State
+from tocsin.rules._rule import State
 from tocsin.rules._series import MOST_SERIES, Point
-
-_LEFT = 0.02  # of its start, that a cost which has left it has fallen
-_BY_NOISE = 3.0
 
 Window = Sequence[float | None]
 """The last numbers of a series, oldest first. None stands for a number that is not finite."""
-
-Memory = Mapping[str, Any]
-"""The memory of one series. ``first`` and ``last`` are windows of its costs."""
 
 
 def tracked(state: State, points: Iterable[Point]) -> Iterator[Point]:
@@ -48,22 +40,6 @@ def in_digits(*numbers: float) -> tuple[str, ...]:
     return texts
 
 
-def smaller(best: float | None, number: float) -> float | None:
-    """Return the smaller of two numbers, rounded; None if neither is finite."""
-    return rounded(number if best is None else min(best, number))
-
-
-def appended(memory: Memory, cost: float, first: int, last: int) -> dict[str, Any]:
-    """Add a cost to a memory, which keeps the ``first`` oldest and the ``last`` newest costs."""
-    number = rounded(cost)
-    begun: Window = memory.get("first", ())
-    return {
-        **memory,
-        "first": [*begun, number] if len(begun) < first else begun,
-        "last": [*memory.get("last", ()), number][-last:],
-    }
-
-
 def as_numbers(window: Window) -> list[float]:
     """Return the window with infinity in place of None."""
     return [math.inf if number is None else number for number in window]
@@ -87,70 +63,9 @@ def half_range(window: Window) -> float:
     return max(numbers) / 2 - min(numbers) / 2 if numbers else 0.0
 
 
-def left_its_start(first: Window, last: Window) -> bool:
-    """Return whether the last costs are clearly below the first ones.
-
-    By 2 % of these, and by three times half the range of either: so far they are not by chance.
-    """
-    fallen = level(first) - level(last)
-    noise = max(half_range(first), half_range(last))
-    return fallen >= max(_LEFT * abs(level(first)), _BY_NOISE * noise)
-
-
-def first_finite(memory: Memory) -> float:
-    """Return the first finite cost, or NaN."""
-    return next((number for number in memory["first"] if number is not None), math.nan)
-
-
-def another_series_fell(state: State, key: str, percent: float = 10.0) -> bool:
-    """Return whether another series has fallen by ``percent`` % since its start.
-
-    Then the losses may compete, as in a GAN or with weighted terms, and one of them may rise.
-    """
-    return any(
-        level(memory["last"]) <= first_finite(memory) - abs(first_finite(memory)) * percent / 100
-        for other, memory in state.items()
-        if other != key
-    )
-
-
-def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the violation with the largest first number, else the healthy verdict that is closest
-    to its limit."""
-    known = list(verdicts)
-    violations = [verdict for verdict in known if verdict.violation]
-    if violations:
-        return max(violations, key=_first_number)
-    healthy = [verdict for verdict in known if verdict.outcome is Outcome.HEALTHY]
-    return max(healthy, key=_closeness, default=UNDECIDED)
-
-
-def _closeness(verdict: Verdict) -> float:
-    """Return how close a healthy measure is to its limit: the greater, the closer."""
-    return -math.inf if verdict.measure is None else verdict.measure.excess
-
-
-def _first_number(verdict: Verdict) -> float:
-    number = next(iter(verdict.evidence.values()), 0.0)
-    return float(number) if not isinstance(number, str) and math.isfinite(number) else math.inf
-
-
 def quantile(numbers: Sequence[float], q: float) -> float:
     """Return the quantile ``q`` of the numbers, which is one of them."""
     return sorted(numbers)[max(0, math.ceil(q * len(numbers)) - 1)]
-
-
-def initial_cost(memory: Memory) -> float:
-    """Return the first cost, or the median of the first few if it is larger."""
-    return max(first_finite(memory), level(memory["first"]))
-
-
-def any_moved(state: State) -> bool:
-    """Return whether a series ``fell``, or one of several in training ``rose``: they may
-    compete."""
-    trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
-    rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
-    return rose or any(memory.get("fell") for memory in state.values())
 
 
 Save = Sequence[float]

@@ -6,18 +6,8 @@ from typing import ClassVar
 
 from tocsin.contracts import CONTRACTS, Contract, find, id_and_place
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, not_applicable, violation
 
 _MOST_SEVERE_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 

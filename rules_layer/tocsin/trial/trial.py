@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
@@ -46,6 +45,7 @@ class Trial:
         self.path = path
         self.name = name
         self.dynamic_refresh = True
+        self.reporter: Callable[[str], object] | None = None  # makes the report of a run's path
         self._catalog = catalog
         self._feed = feed
         self._reader = reader
@@ -314,13 +314,15 @@ class Trial:
             fired=fired_steps(fired or {}, mode.name if by_mode else None),
         )
 
-    def report(self) -> Any:
+    def report(self) -> object:
         """The report of the run, which a notebook shows: ``tocsin report`` in a cell.
 
-        Evaluates the rules over the run as it is now.
+        Evaluates the rules over the run as it is now. Raises ValueError unless the run was opened
+        with ``tocsin.create_trial``.
         """
-        # The package of reports is above this one.
-        return import_module("tocsin.report").inline(self.path)
+        if self.reporter is None:
+            raise ValueError("this trial shows no report: open the run with tocsin.create_trial")
+        return self.reporter(self.path)
 
 
 def _number(name: str) -> tuple[int, str]:

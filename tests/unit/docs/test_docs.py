@@ -22,6 +22,7 @@ from tocsin.watch import parse_watch, resolve
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from docs.constants_page import constants
 from docs.generate import PAGES, pages, quick_start
 from docs.reference_pages import reference_pages
 
@@ -240,3 +241,9 @@ def test_generated_pages_are_current() -> None:
         path.name for path in expected.keys() | written if expected.get(path) != written.get(path)
     }
     assert not stale, f"run `make docs`: {sorted(stale)}"
+
+
+def test_every_constant_of_a_rule_has_a_reason() -> None:
+    found = constants()
+    assert len(found) > 200
+    assert not [each for each in found if not each.reason]

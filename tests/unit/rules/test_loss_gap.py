@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 
-import numpy as np
 import pytest
-from tocsin.model import TRAINED, Mode, Outcome, Role, TensorSummary
+from tocsin.model import Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.evaluation.loss_gap import LossGap
 
@@ -103,14 +102,10 @@ FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
     [
         (FALLS, [3.0] * 11, 0, VIOLATION),
         (FALLS, [3.0] * 5 + [1.9] * 6, 0, VIOLATION),  # next to nothing
-        (FALLS, [3.0] * 5 + [1.7] * 6, 0, HEALTHY),  # better than at the start: it overfits
+        (FALLS, [3.0] * 5 + [1.5] * 6, 0, HEALTHY),  # better than at the start: it overfits
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4] * 11, 0, VIOLATION),  # by heart
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.1] * 11, 0, HEALTHY),
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4, 1.4, 1.4, *[2.0] * 8], 0, HEALTHY),  # it overfits
-        ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.5] * 11, 0, VIOLATION),  # numbers by heart
-        ([2.0, 1.9, 1.8] + [1e-9] * 20 + [0.01] * 11, [0.5] * 11, 0, VIOLATION),  # and unstable
-        ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.3] * 11, 0, HEALTHY),
-        ([2.0, 1.9, 1.8] + [1e-6] * 31, [0.5] * 11, 0, HEALTHY),  # classes may be
         (FALLS, [9.0, 8.0, 4.0] + [3.0] * 8, 0, HEALTHY),  # in another unit
         (FALLS, [3.0] * 11, 100, UNDECIDED),  # the start was not seen
         ([2.0] * 34, [2.0, 1.99, 2.01] * 4, 0, VIOLATION),  # nothing learned
@@ -177,27 +172,6 @@ def boosted(
     ],
 )
 def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
-    assert outcomes(LossGap(), steps)[-1] is expected
-
-
-@pytest.mark.parametrize(
-    ("rows", "lowest", "left", "expected"),
-    [
-        (30, 1.6, 1e-3, VIOLATION),
-        (30, 1.4, 1e-3, HEALTHY),
-        (30, 1.6, 0.05, HEALTHY),
-        (101, 1.6, 1e-3, HEALTHY),
-        (0, 1.6, 1e-3, HEALTHY),  # their number is not known
-    ],
-)
-def test_few_rows_by_heart(rows: int, lowest: float, left: float, expected: Outcome) -> None:
-    trained = [1.0, *[left] * 19]
-    steps = list(boosted([2.0, *[lowest] * 19], trained))
-    count = np.array([[0.0, 1.0, 2.0, rows], [0.0, 0.0, 0.0, 0.0]])
-    columns = Tensor(
-        "columns/train", "worker_0", TensorSummary(), value=count, role=Role.COLUMN, kind=TRAINED
-    )
-    steps[0] = replace(steps[0], tensors={**steps[0].tensors, "columns": (columns,)})
     assert outcomes(LossGap(), steps)[-1] is expected
 
 

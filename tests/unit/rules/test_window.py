@@ -6,24 +6,19 @@ from typing import Any
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, UNDECIDED, Step, Tensor
+from tocsin.rules._curve import Curve, another_fell, any_moved, better, with_cost
 from tocsin.rules._series import points
+from tocsin.rules._verdicts import worst_verdict
 from tocsin.rules._window import (
-    another_series_fell,
-    any_moved,
-    appended,
     half_range,
     in_digits,
-    initial_cost,
-    left_its_start,
     level,
     median_deviation,
     percent_decrease,
     quantile,
     rounded,
-    smaller,
     thinned,
     tracked,
-    worst_verdict,
 )
 
 NAN, INF = math.nan, math.inf
@@ -88,7 +83,7 @@ def test_digits_that_show_a_difference(
 def test_a_cost_leaves_its_start(
     first: list[float | None], last: list[float | None], expected: bool
 ) -> None:
-    assert left_its_start(first, last) is expected
+    assert Curve(first, last).left_its_start is expected
 
 
 @pytest.mark.parametrize(
@@ -96,13 +91,13 @@ def test_a_cost_leaves_its_start(
     [(None, 2.0, 2.0), (None, INF, None), (0.0, 2.0, 0.0), (3.0, INF, 3.0), (3.0, 1 / 3, 0.333333)],
 )
 def test_the_best_so_far(best: float | None, number: float, expected: float | None) -> None:
-    assert smaller(best, number) == expected
+    assert better(best, number) == expected
 
 
 def test_the_oldest_and_the_newest_are_kept() -> None:
     memory: Any = {"more": 1}
     for cost in (5.0, NAN, 4.0, 3.0, 2.0):
-        memory = appended(memory, cost, 2, 3)
+        memory = with_cost(memory, cost, 2, 3)
     assert memory == {"more": 1, "first": [5.0, None], "last": [4.0, 3.0, 2.0]}
 
 
@@ -111,7 +106,7 @@ def test_the_oldest_and_the_newest_are_kept() -> None:
     [([None, 2.0], INF), ([2.0], 2.0), ([1.0, 4.0, 5.0], 4.0), ([9.0, 4.0, 5.0], 9.0)],
 )
 def test_the_initial_cost_is_not_a_low_outlier(first: list[float | None], expected: float) -> None:
-    assert initial_cost({"first": first}) == expected
+    assert Curve(first, ()).begun == expected
 
 
 @pytest.mark.parametrize(
@@ -175,7 +170,7 @@ def test_whether_losses_moved(state: Any, expected: bool) -> None:
 def test_whether_another_fell(other: tuple[float, float], expected: bool) -> None:
     fell = {"first": [5.0], "last": [1.0]}
     state = {"a": fell, "b": {"first": [other[0]], "last": [other[1]]}}
-    assert another_series_fell(state, "a") is expected
+    assert another_fell(state, "a") is expected
 
 
 def bad(number: float | str) -> Verdict:

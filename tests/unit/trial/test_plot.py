@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import tocsin
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Captured, Collection, RunMeta
 from tocsin.trial.plot import fired_steps, plot
@@ -107,7 +108,9 @@ def test_long_lines_are_thinned(steps, lines):
 def test_report_is_shown_in_a_frame_of_its_own(run):
     for step in range(3):
         run.step(step, "worker_0", mode_step=step, tensors={"loss": 1.0})
-    shown = run.trial().report()._repr_html_()
+    with pytest.raises(ValueError, match=r"tocsin\.create_trial"):
+        run.trial().report()
+    shown = tocsin.create_trial(run.path).report()._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     assert 'sandbox="allow-scripts"' in shown
     assert "<script" not in shown

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, State, Step, Tensor, measured, violation
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._rule import State, Step, Tensor
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import MOST_WORKERS, by_worker, none_of
 
 Counts = Mapping[str, int]

@@ -9,22 +9,18 @@ from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, device, highest, none_of, system
 from tocsin.rules.machine._recent import FEW, Kept, appended, percents, shares
 
@@ -34,16 +30,12 @@ from tocsin.rules.machine._recent import FEW, Kept, appended, percents, shares
 class BatchSize(Rule):
     """The batch is too small for the machine: neither its cores nor a GPU have much to do.
 
-    Amazon's rule, for those who have configured it: LowGPUUtilization is silent where a GPU works.
-    Over the last ``window`` samples of a machine takes the 95th percentiles of the mean of its
-    cores, and of the utilization and the memory of each GPU. Fires if all three are below their
-    thresholds, after more than ``patience`` samples. One busy core of many does not prevent it: the
-    evidence has the busiest one.
-
-    Judges the memory in use where it is known: without it the advice may be impossible to follow.
-    Amazon's profiler measures the share of time in which memory was read or written. Its rule
-    divided the sum over a machine's cores by the number of cores of the largest machine; here each
-    machine has its own.
+    Amazon's rule, for those who have configured it; LowGPUUtilization is silent where a GPU works.
+    Fires if over the last ``window`` samples of a machine, after more than ``patience``, the 95th
+    percentiles of the mean of its cores, and of the utilization and the memory of each GPU, are all
+    below their thresholds. One busy core of many does not prevent it: the evidence has the busiest
+    one. Judges the memory in use where it is known; Amazon's profiler measures the share of time in
+    which memory was read or written.
 
     Parameters
     ----------

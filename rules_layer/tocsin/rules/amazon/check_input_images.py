@@ -6,9 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
-    HEALTHY,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Read,
     Reads,
@@ -16,12 +14,10 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 _MOST_INPUTS, _MOST_CHANNELS = 8, 32  # more are ignored, so the state stays small
 
@@ -32,12 +28,10 @@ class CheckInputImages(Rule):
     """Input images are not centred: the mean of a channel is far from zero.
 
     Fires when the mean of a channel over at least ``threshold_samples`` images is further from 0
-    than ``threshold_mean``. The means are over all images saved so far, of all workers. Only the
-    first 32 channels count. Amazon's text also mentions unit variance, but has no parameter for it,
-    so only the mean counts; NotNormalizedData judges scales.
-
-    Images between 0 and 1 train well although they are not centred, so the rule fires on many
-    healthy runs. In profile ``recommended`` it watches only if a watch file names it.
+    than ``threshold_mean``. The means are over all images saved so far, of all workers, for the
+    first 32 channels. Amazon's text also mentions unit variance, but has no parameter for it;
+    NotNormalizedData judges scales. Images between 0 and 1 train well although they are not
+    centred, so in profile ``recommended`` it watches only if a watch file names it.
 
     Parameters
     ----------

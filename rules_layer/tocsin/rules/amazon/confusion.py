@@ -9,21 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    SAGEMAKER,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import SAGEMAKER, Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.skill._classes import (
     Classes,
     are_judged,
@@ -32,7 +19,7 @@ from tocsin.rules.skill._classes import (
     worker_batches,
 )
 
-_MOST_CLASSES = 1000
+_MOST_CLASSES = 1000  # more are not counted: the state has a number for each pair
 
 
 @register

@@ -14,14 +14,11 @@ from tocsin.rules.machine._machine import system
 class CPUBottleneck(Rule):
     """The GPUs are idle while a core is busy.
 
-    Amazon's rule, for those who have configured it: InputBottleneck and LowGPUUtilization say more,
-    and why. A sample counts if every GPU of a machine is below ``gpu_threshold`` and a core is
-    above ``cpu_threshold``. Fires if these are more than ``threshold`` % of all samples since the
-    start, after more than ``patience`` samples.
-
-    Amazon's rule took one idle GPU of several for a bottleneck, beside any busy thread. And it
-    counted the samples of all machines together, so that the patience of a job of two was half as
-    long. Here all GPUs of the machine must be idle, and each machine is counted for itself.
+    Amazon's rule, for those who have configured it; InputBottleneck and LowGPUUtilization say more,
+    and why. Fires if in more than ``threshold`` % of all samples since the start, after more than
+    ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core is above
+    ``cpu_threshold``. Each machine is counted for itself; Amazon's rule added them up, and took one
+    idle GPU of several for a bottleneck.
 
     Parameters
     ----------

@@ -6,22 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    SAGEMAKER,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules._window import worst_verdict
+from tocsin.rules import MACHINE, SAGEMAKER, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import (
     MINUTE,
     MOST_WORKERS,
@@ -34,7 +20,7 @@ from tocsin.rules.machine._machine import (
     total,
 )
 
-_MOST_SECONDS = 1000
+_MOST_SECONDS = 1000  # of a window, in which Amazon's rule counts
 _NO_WAIT = 0.05  # of the time
 
 
@@ -44,14 +30,11 @@ class Dataloader(Rule):
     """The number of data loader workers does not fit the cores of the machine.
 
     Amazon's rule, for those who have configured it, and for PyTorch in files of Amazon's profiler
-    only: InputBottleneck judges how long the training waits for data, in any framework. Counts in
-    each second the processes in which a data loader began something. Fires if the median of the
-    last 1,000 such seconds is below ``min_threshold`` % or above ``max_threshold`` % of the cores,
-    after more than ``patience`` seconds.
-
-    The number of workers is a means, not an end: one may do, and eight may be idle. So the rule is
-    silent in a minute in which the training is known to wait for its data at most 5 % of the time.
-    Amazon's was not.
+    only; InputBottleneck judges how long the training waits for data, in any framework. Fires if
+    the number of processes in which a data loader began something, as the median of the last 1,000
+    such seconds, is below ``min_threshold`` % or above ``max_threshold`` % of the cores, after more
+    than ``patience`` seconds. It is silent in a minute in which the training waits for its data at
+    most 5 % of the time: one worker may do.
 
     Parameters
     ----------

@@ -9,26 +9,22 @@ from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import MOST_DEVICES, device, none_of, system, where
 from tocsin.rules.machine._recent import percents
 
-_PLACES = 3
+_PLACES = 3  # decimal places of what a state keeps
 
 
 @register
@@ -36,16 +32,12 @@ _PLACES = 3
 class GPUMemoryIncrease(Rule):
     """The memory of a GPU rises.
 
-    Amazon's rule, for those who have configured it. MemoryLeak finds slow leaks and predicts when
-    the memory will be full. Compares the means of consecutive windows of ``window`` samples. Fires
-    if one is more than ``increase`` points above the previous one, after more than ``patience``
-    samples.
-
-    Judges the memory in use where it is known. Amazon's profiler measures the share of time in
-    which memory was read or written, under the name GPUMemoryUtilization. So its rule never saw a
-    leak, and neither does this one in Amazon's files. Amazon's windows overlapped in all but one or
-    two samples: a rise of 24 points did not fire, one of 100 points fired ten times. With the
-    documented defaults, 500 and 10, nothing could fire. Here windows do not overlap.
+    Amazon's rule, for those who have configured it; MemoryLeak finds slow leaks and predicts when
+    the memory will be full. Fires if the mean memory in use in a window of ``window`` samples is
+    more than ``increase`` points above that of the window before, after more than ``patience``
+    samples. Amazon's profiler measures the share of time in which memory was read or written, under
+    the name GPUMemoryUtilization, so in its files no leak shows. Windows do not overlap; Amazon's
+    did, and a rise of 24 points did not fire.
 
     Parameters
     ----------

@@ -14,16 +14,13 @@ from tocsin.rules.machine._machine import system
 class IOBottleneck(Rule):
     """The GPUs are idle while a core waits for disks.
 
-    Amazon's rule, for those who have configured it: InputBottleneck finds slow storage by the time
-    that the training waits for data. A sample counts if every GPU of a machine is below
-    ``gpu_threshold`` and a core waits for input and output for more than ``io_threshold`` % of the
-    time. Fires if these are more than ``threshold`` % of all samples since the start, after more
-    than ``patience`` samples.
-
-    Storage in the network makes no such wait, and in containers it is often 0: so the rule is
-    silent there. Amazon's took one idle GPU of several for a bottleneck, and counted the samples
-    of all machines together. Here all GPUs of the machine must be idle, and each machine is counted
-    for itself. Amazon's documents give a ``gpu_threshold`` of 70; the service used 10.
+    Amazon's rule, for those who have configured it; InputBottleneck finds slow storage by the time
+    that the training waits for data. Fires if in more than ``threshold`` % of all samples, after
+    more than ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core waits for
+    more than ``io_threshold`` % of the time. Storage in the network makes no such wait, and in
+    containers it is often 0: then the rule is silent. Each machine is counted for itself; Amazon's
+    rule added them up, and took one idle GPU of several for a bottleneck. Amazon's documents give a
+    ``gpu_threshold`` of 70; the service used 10.
 
     Parameters
     ----------
@@ -51,10 +48,7 @@ class IOBottleneck(Rule):
 
     def reads(self) -> Reads:
         return Reads(
-            {
-                "gpu": system("gpu_utilization", values=True),
-                "core": system("cpu_wait", values=True),
-            }
+            {"gpu": system("gpu_utilization", values=True), "core": system("cpu_wait", values=True)}
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:

@@ -7,26 +7,22 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     SAGEMAKER,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, known, none_of, system, where
 
 _USED = 1.0  # % that a GPU must reach once to count
-_MINUTES = 5
+_MINUTES = 5  # in a row that must show it
 
 
 @register
@@ -34,14 +30,11 @@ _MINUTES = 5
 class LoadBalancing(Rule):
     """A GPU does far more or less than the others of its machine.
 
-    Amazon's rule, for those who have configured it. Compares the mean utilization of each GPU in
-    each minute with the median of the others. Fires if they differ by more than ``threshold`` in
-    each of the last five minutes, after more than ``patience`` samples. Ignores a GPU that was
-    never used: GPUNotUsed names it.
-
-    Amazon's rule compared the last GPU with itself and could not fire. It compared histograms of
-    the whole training, without values above 98 %, by a distance that any two different utilizations
-    exceed. Here ``threshold`` is a difference of utilizations: 0.2 means 20 points.
+    Amazon's rule, for those who have configured it. Fires if the mean utilization of a GPU differs
+    from the median of the others by more than ``threshold`` in each of the last five minutes, after
+    more than ``patience`` samples. Ignores a GPU that was never used: GPUNotUsed names it. Here
+    ``threshold`` is a difference of utilizations, so 0.2 means 20 points; Amazon's rule compared
+    the last GPU with itself and could not fire.
 
     Parameters
     ----------

@@ -8,21 +8,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    SAGEMAKER,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import SAGEMAKER, Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 _NO_TOKENS = re.compile(r"(?i)mask|type|segment|position|label")
 _TOKENS = re.compile(r"(?i)embedding\d*_input_0$")  # in MXNet tokens are real numbers

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin.model import Verdict
-from tocsin.rules import HEALTHY, MACHINE, Reads, Rule, State, Step, register
+from tocsin.rules import MACHINE, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY
 from tocsin.rules.machine._machine import MINUTE, none_of, seconds_by_worker
 
 

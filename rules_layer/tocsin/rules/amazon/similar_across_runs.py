@@ -5,20 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.workers._difference import DIFFERENCE_FIELDS, times_tolerance
 
 
@@ -28,13 +16,10 @@ class SimilarAcrossRuns(Rule):
     """Tensors of this run differ from those of another run at the same step.
 
     Fires when they are *not* similar, as Amazon's rule of this name does. Compares the tensors that
-    both runs have at the same global step, by name and worker, and ignores all others.
-
-    Amazon's documents name no tolerance. Here sizes and the counts of NaN and infinities must be
-    equal. Means, extremes and norms must agree within ``atol + rtol * scale``, as they do if every
-    element is that close. All of these are in the index, so no values are read. Two tensors with
-    the same elements in a different order count as similar. If both tolerances are 0, the
-    fingerprints must be equal, which is exact.
+    both runs have at the same global step, by name and worker. Sizes and the counts of NaN and
+    infinities must be equal; means, extremes and norms must agree within ``atol + rtol * scale``,
+    as they do if every element is that close. If both tolerances are 0, the fingerprints must be
+    equal, which is exact. Amazon's documents name no tolerance.
 
     Parameters
     ----------

@@ -5,27 +5,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    SAGEMAKER,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules._window import worst_verdict
+from tocsin.rules import MACHINE, SAGEMAKER, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._durations import Counts, counted, is_measured, outliers, together
 from tocsin.rules.machine._machine import durations, none_of, timed
 
 _ENOUGH = 100  # steps
 _RATIO = 1.5  # medians that an outlier takes at least
-_MOST_WORKERS = 48
+_MOST_WORKERS = 48  # more are left out, so that the state stays small
 _MOST_BINS = 400  # of a worker
 
 
@@ -34,16 +21,12 @@ _MOST_BINS = 400  # of a worker
 class StepOutlier(Rule):
     """Some steps take far longer than the others.
 
-    Amazon's rule, for those who have configured it: StepTimeOutlier judges the last minutes instead
-    of the whole training, and leaves out what other programs on the machine cause. Of each machine,
-    over all training steps since the start: a step is an outlier if it takes longer than the median
-    plus ``stddev`` standard deviations, and than 1.5 medians. Fires if there are more than
-    ``n_outliers``, of more than 100 steps.
-
-    Amazon's rule took the mean and the standard deviation, which outliers raise: as soon as a tenth
-    of the steps is slow, however slow, none is an outlier. Here the deviation is estimated by the
-    median absolute deviation. Amazon's also counted all outliers again each minute, and mixed the
-    steps of training and evaluation; here those of training are judged.
+    Amazon's rule, for those who have configured it; StepTimeOutlier judges the last minutes, and
+    leaves out what other programs on the machine cause. Fires if more than ``n_outliers`` of more
+    than 100 training steps of a machine take longer than the median plus ``stddev`` standard
+    deviations, and than 1.5 medians. The deviation is estimated by the median absolute deviation;
+    Amazon's rule took mean and standard deviation, which outliers raise: once a tenth of the steps
+    was slow, none was an outlier.
 
     Parameters
     ----------

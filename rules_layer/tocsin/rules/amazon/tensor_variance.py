@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Side, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 
 @register
@@ -89,8 +77,7 @@ class TensorVariance(Rule):
         for beyond, (variance, tensor), reason, bound in sides:
             if bound is not None and (variance > bound if beyond == "above" else variance < bound):
                 detail = f"variance {variance:.3g} of {tensor.name} is {beyond} {bound:g}"
-                evidence = {"variance": variance, "threshold": bound}
-                found = violation(reason, detail, tensor, **evidence)
+                found = violation(reason, detail, tensor, variance=variance, threshold=bound)
                 return state, measured(found, variance, bound, beyond)
         if self.max_threshold is not None:
             return state, measured(HEALTHY, largest[0], self.max_threshold)

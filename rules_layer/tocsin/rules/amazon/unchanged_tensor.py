@@ -8,21 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 
 @register
@@ -32,12 +19,10 @@ class UnchangedTensor(Rule):
 
     Fires when a selected tensor is nearly equal to each of its values in the last ``num_steps``
     saves, including the current one: |now - then| <= ``atol`` + ``rtol`` |then| for every element,
-    as in ``numpy.allclose``. Counts saves, not steps, and each mode by itself. With equal values
-    at 0, 1 and 2 it first fires at 2. It never fires on a single value. A tensor that changes its
-    shape has changed. Ignores empty tensors.
-
-    The rule watches named tensors only, since frozen layers, constants and losses that have
-    converged do not change in a healthy run.
+    as in ``numpy.allclose``. Counts saves, not steps, and each mode by itself: with equal values at
+    0, 1 and 2 it first fires at 2. A tensor that changes its shape has changed, and empty tensors
+    are ignored. The rule watches named tensors only, since frozen layers, constants and losses that
+    have converged do not change in a healthy run.
 
     Parameters
     ----------

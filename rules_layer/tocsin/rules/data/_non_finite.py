@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import Tensor, measured, violation
+from tocsin.rules._rule import Tensor
+from tocsin.rules._verdicts import measured, violation
 
 COUNTS = ("size", "nan", "posinf", "neginf")
 """The fields of a summary that count values which are not finite."""

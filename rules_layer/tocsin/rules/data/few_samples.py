@@ -5,23 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._kinds import with_level
 from tocsin.rules._train_eval import follow_losses, read_losses, select_losses
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.data._samples import (
     SAMPLES,
     add_batches,
@@ -34,7 +21,7 @@ _COVERED = 5  # times: so often all samples that there are were drawn, before th
 _ELEMENTS = 8  # of a sample: fewer are a point, and a few points may be all there is to learn
 _SOON = 100  # training steps, in which it shows whether the model acts
 _MANY_LABELS = 16  # of a sample
-_BATCHES = 2
+_BATCHES = 2  # of which a data set has more, unless its batch is all of it
 _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 
 
@@ -43,15 +30,13 @@ _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 class FewSamples(Rule):
     """The model sees the same few samples again and again.
 
-    The hook saves hashes of the training samples; the smallest hashes show how many different
-    samples there are, to within a tenth. From training step 100 on, fires when there are at most
-    ``most`` different samples and each was seen ``times`` times. Resolved by evaluations that do
-    about as well as training: their loss is less than half above training loss. Samples with
-    sixteen or more labels, such as texts and image masks, are too few only if all of them fit into
-    two batches.
-
-    Ignores samples with fewer than eight numbers, such as points of a curve, and reinforcement
-    learning. Augmented samples count as different.
+    Fires from training step 100 on when there are at most ``most`` different samples and each was
+    seen ``times`` times. The hook saves hashes of the training samples; the smallest hashes show
+    how many different ones there are, to within a tenth. Resolved by evaluations that do about as
+    well as training: their loss is less than half above training loss. Samples with sixteen or more
+    labels, such as texts and image masks, are too few only if all of them fit into two batches.
+    Ignores samples with fewer than eight numbers and reinforcement learning; augmented samples
+    count as different.
 
     Parameters
     ----------

@@ -8,30 +8,25 @@ from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, LossSite, sites
 
 _SAVES = 8  # of training, whose losses are compared
 _STEPS = 100  # of training, before the first look: batch normalisation must know the data
-_PASSES = 1.3  # over the data, in which next to nothing is learned by heart
+_PASSES = 1.3  # over the data, in which next to nothing is memorised
 _WHOLE = 0.9  # of the steps, that must have been seen
-_LEARNED = 0.2  # of the loss with other labels, or of a constant guess's, that training has won
+_LEARNED = 0.2  # of the loss with other labels, or of a constant prediction: what training has won
 _HALF = 0.5  # of it: an evaluation now shows a gap that is there from the start
 _LATEST = 3  # saves of training, with which such an evaluation is compared
 _LOOKS = 2  # in a row
@@ -52,18 +47,12 @@ class FirstEpochGap(Rule):
     """Evaluation loss is far above training loss, although training repeats no sample yet.
 
     While all samples are new, nothing can be memorised, so training loss and evaluation loss should
-    agree. Fires when the loss of two consecutive evaluations is at least ``ratio`` times the mean
-    of the last eight training saves, and above all of them. The loss relative to shuffled labels,
-    and relative to a constant prediction where known, must differ by ``ratio`` as well. So losses
-    may be scaled, summed or weighted differently in evaluations.
-
-    Ignores gaps that open later: the rule stops at the first evaluation without a gap once training
-    has removed half of its loss. Randomly augmented samples look new, and their gap grows as they
-    are memorised.
-
-    The hook's sample hashes show how many samples were new. Evaluations need ``samples`` samples.
-    For a hand-written loss, evaluation batches must not be more than twice as large as training
-    batches: contrastive losses depend on batch size.
+    agree. Fires when the loss of two consecutive evaluations of ``samples`` samples is at least
+    ``ratio`` times the mean of the last eight training saves, and so are the losses relative to
+    shuffled labels and to a constant prediction. So losses may be scaled, summed or weighted
+    differently in evaluations. The rule stops at the first evaluation without a gap once training
+    has removed half of its loss: randomly augmented samples look new. For a hand-written loss,
+    evaluation batches must not be more than twice as large as training batches.
 
     Parameters
     ----------

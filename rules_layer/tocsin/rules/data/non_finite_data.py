@@ -4,18 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, infinities, is_finite, not_finite
 
 
@@ -24,11 +14,11 @@ from tocsin.rules.data._non_finite import COUNTS, infinities, is_finite, not_fin
 class NonFiniteData(Rule):
     """The data that is fed to the model contains NaN or infinite values.
 
-    Fires at the first saved step whose inputs or labels contain NaN or an infinity. It reports the
-    cause; ExplodingTensor reports the effect. Allowed are infinities in an input with ``mask`` in
-    its name. While every loss captured in that step is finite, -infinity in inputs (an attention
-    mask) and NaN in labels ("unknown") are allowed, too. Where no loss is captured, as in
-    generation, -infinity is allowed beside zeros only: such an input is a mask.
+    Fires at the first saved step whose inputs or labels contain NaN or an infinity. Allowed are
+    infinities in an input with ``mask`` in its name; and, while every loss captured in that step is
+    finite, -infinity in inputs (an attention mask) and NaN in labels ("unknown"). Where no loss is
+    captured, as in generation, -infinity is allowed beside zeros only. It reports the cause;
+    ExplodingTensor reports the effect.
 
     Parameters
     ----------

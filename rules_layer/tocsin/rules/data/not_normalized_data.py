@@ -6,19 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.data._inputs import INPUTS, has_features, moments
 
 _ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
@@ -29,17 +18,13 @@ _ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was ce
 class NotNormalizedData(Rule):
     """The inputs of the model are not normalised: their scale is far from one.
 
-    Judges the scale of each feature, or of each channel of images: its root mean square in the
-    step, so an offset counts as much as a standard deviation. Fires after three saved steps in a
-    row in any of these cases:
-
-    * The largest scale is above ``max_scale``: raw measurements, images from 0 to 255.
-    * No value is further from 0 than ``min_value``: the data was divided twice.
-    * The scales, without the largest and smallest tenth, differ by a factor above ``max_ratio``.
-
-    The bounds are wide: standardised data, values from 0 to 1 or to 16, one-hot vectors and
-    images minus their mean are all healthy. Ignores integers (token ids, bytes), inputs with one
-    dimension, and inputs with a name like mask, index or length.
+    The scale of a feature, or of a channel of images, is its root mean square in the step, so an
+    offset counts as much as a standard deviation. Fires after three consecutive saved steps in
+    which the largest scale is above ``max_scale`` (raw measurements), no value is further from 0
+    than ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The
+    largest and the smallest tenth of the scales do not count for that. The bounds are wide:
+    standardised data, values from 0 to 16 and one-hot vectors are healthy. Ignores integers (token
+    ids, bytes), inputs with one dimension, and inputs with a name like mask, index or length.
 
     Parameters
     ----------

@@ -8,26 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import ACTING, COMPETING, Mode, Reason, Role, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._window import worst_verdict
 from tocsin.rules.skill._classes import classes_of_labels
 
 _MOST_TENSORS = 4  # of labels that are followed
-_MOST_CLASSES = 50
+_MOST_CLASSES = 50  # labels with more are words or places
 _LEAST_BATCH = 4  # labels: smaller batches have too few pairs
 _CHANGES = 2  # so often the most frequent class of a batch has changed
 _LEAST_NUMBERS = 8  # of a batch
@@ -47,18 +40,12 @@ Of numbers: their number, mean and squares, all ``within`` their batches and all
 class UnshuffledData(Rule):
     """Training batches are sorted: they hold one class or one range of values after the other.
 
-    Measures the intraclass correlation of labels: (q − p) / (1 − p), where q is the share of label
-    pairs within a batch that are equal, and p that of pairs from different batches. It is 0 for
-    batches drawn at random and 1 if each batch has a single class (Fisher, Statistical Methods for
-    Research Workers, 1925, chapter 7). Fires when it is above ``correlation`` after ``batches``
-    saved batches, and the most frequent class of a batch has changed at least twice.
-
-    For numeric labels it uses the analysis of variance: the share of their variance between
-    batches. Then the means of batches must have crossed the overall mean three times, so that
-    targets that drift with the model do not count.
-
-    Judges labels with one value per sample: integers, or 0.0 and 1.0, of two to fifty classes; and
-    other floating-point numbers if there are as many input samples, at least eight. Ignores
+    Fires when the intraclass correlation of labels is above ``correlation`` after ``batches`` saved
+    batches, and the most frequent class of a batch has changed at least twice. It is (q − p) / (1 −
+    p), where q is the share of equal pairs within a batch, and p that of pairs from different
+    batches (Fisher 1925, chapter 7). For numbers it is the share of their variance between batches,
+    whose means must have crossed the overall mean three times. Judges labels with one value per
+    sample, of two to fifty classes; or other numbers if there are at least eight samples. Ignores
     adversarial training and reinforcement learning, where batches with one label are usual.
 
     Parameters

@@ -9,20 +9,18 @@ from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import (
+from tocsin.rules._rule import Read, State, Step, Tensor
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Read,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss, select_losses
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 
 _BETTER = 0.02  # of the loss after the first round: evaluations must win more
 _SOON = 5  # rounds, until the first save
@@ -32,9 +30,6 @@ _ERRORS = re.compile(r"error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 _TRAINED = ""  # no loss has this name
 _BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
-_FEW_ROWS = 100
-_WON_OF_FEW = 0.25  # of the first loss, that evaluations must have won then
-_ALL = 0.01  # of its first, that a training loss has left then
 _FAR = 5.0  # times the training loss of the first round, in which the model is next to a constant
 _SLOWLY = 0.3  # of its first, that a training loss has left for so long: the first won little
 
@@ -42,16 +37,15 @@ TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size"
 """Reads what only boosted trees have; other rules read it, too."""
 
 
-def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdict]:
+def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no round is better than the first one by 2 %, in an evaluation.
 
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
     best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
-    must have won a tenth; a share of errors becomes 0 too easily for that. They must have won a
-    quarter where a hundred ``rows`` or fewer are trained on and next to no loss is left; 0 is an
-    unknown number. Where the evaluation's loss was five times that of training after the first
-    round, and stays there, other labels than those of training are evaluated.
+    must have won a tenth; a share of errors becomes 0 too easily for that. Where the evaluation's
+    loss was five times that of training after the first round, and stays there, other labels than
+    those of training are evaluated.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
     rounds at these; of those of training the first, the last, and whether it fell fast (1.0).
@@ -64,7 +58,7 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
         name, cost = point.tensor.name, rounded(point.cost)
         evaluates, loss = classify_loss(step.mode, point.tensor)
         if not evaluates and cost is not None and loss in trained:
-            begun, _, fast = _known(trained[loss])
+            begun, _, fast = trained[loss]
             soon = now <= _SOON + _SINCE and cost < _SLOWLY * begun
             trained[loss] = (begun, max(cost, 0.0), max(fast, float(soon)))
         if cost is None or not cost > 0:
@@ -78,7 +72,7 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
-        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss), rows)
+        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
         verdict = verdict or _other_labels(point.tensor, first, low, now - since, trained.get(loss))
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.removesuffix(loss), []).append(verdict)
@@ -89,36 +83,23 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
     return state, worst_verdict(map(_best, sets.values()))
 
 
-def _known(trained: Sequence[float]) -> tuple[float, float, float]:
-    """Return what is kept of a training loss; an earlier version kept two numbers."""
-    begun, now, fast = (*trained, 0.0)[:3]
-    return begun, now, fast
-
-
 def _by_heart(
-    tensor: Tensor,
-    first: float,
-    low: float,
-    waited: int,
-    trained: tuple[float, ...] | None,
-    rows: int,
+    tensor: Tensor, first: float, low: float, waited: int, trained: tuple[float, ...] | None
 ) -> Verdict | None:
     """Report trees that memorise the training rows and learn little else."""
     won = (first - low) / first
     if trained is None or _ERRORS.search(tensor.name):
         return None
-    begun, now, _ = _known(trained)
-    few = 0 < rows <= _FEW_ROWS and now <= _ALL * begun  # there is nothing left to learn
-    least = _WON_OF_FEW if few else _BY_HEART
-    if won > least or now > _BY_HEART * begun or (waited < _SINCE and not few):
+    begun, now, _ = trained
+    if won > _BY_HEART or now > _BY_HEART * begun or waited < _SINCE:
         return None
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, while "
         f"training loss fell from {begun:.3g} to {now:.3g}: the trees memorise the training rows"
-    ) + (f" (only {rows})" if few else "")
+    )
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, won, least, "below", "won")
+    return measured(found, won, _BY_HEART, "below", "won")
 
 
 def _other_labels(
@@ -128,7 +109,7 @@ def _other_labels(
     whose first round is not a constant, and losses that fall."""
     if trained is None or rounds < _SINCE or _ERRORS.search(tensor.name):
         return None
-    begun, _, fast = _known(trained)
+    begun, _, fast = trained
     if fast or low < _FAR * begun or low < (1 - _BY_HEART) * first:
         return None
     detail = (

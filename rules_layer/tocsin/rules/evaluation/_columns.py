@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 
 from tocsin.model import TRAINED, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import (
+from tocsin.rules._rule import Read, State, Step, Tensor
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Read,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss, select_losses
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.skill._pairing import percent
 
 _ROWS = 64  # with a value, of a column that is compared
@@ -32,10 +30,10 @@ _APART = 0.75  # of the distance between quartiles, about one standard deviation
 _FACTOR = 2.0  # between the distances of quartiles
 _FEW = 2  # columns: one that differs may be a date, or a number of rows
 _ROUNDS = 10  # after the first one
-_FAR = 1e100
+_FAR = 1e100  # squares of larger numbers are not finite
 _WON = 0.25  # of what training has won by its loss: evaluations that won more do not suffer
 _ERRORS = 6.0  # standard errors of a quartile, within which it is that of the same column
-_NAMED = 6
+_NAMED = 6  # columns that a message lists
 _MATCHED = 2 / 3  # of the columns that are far from their place, if some are exchanged
 _CHANCE = 0.5  # of these, that matched as well had all moved the other way
 _OWN = 0.2  # of the distance between quartiles: so far a column lies from its own place, or farther
@@ -86,13 +84,6 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
     exchanged = {name: places for name, places in exchanged.items() if places and name in shares}
     state = {"shares": shares, "losses": known, **({"exchanged": exchanged} if exchanged else {})}
     return state, worst_verdict(verdicts) if verdicts else UNDECIDED
-
-
-def trained_rows(tensors: Iterable[Tensor]) -> int:
-    """The number of rows that are trained on, of thousands so many as were looked at; 0 if it is
-    not known."""
-    known = (each.value for each in tensors if each.kind == TRAINED and _are_columns(each.value))
-    return max((int(value[:, 3].max()) for value in known if value is not None), default=0)
 
 
 def _pairs(tensors: Iterable[Tensor]) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:

@@ -8,41 +8,37 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import HEALTHY, State, Step, measured, violation
+from tocsin.rules._rule import State, Step
 from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, select_losses
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, measured, violation, worst_verdict
 from tocsin.rules.evaluation._starts import is_known, with_starts
 
 _PATIENCE = 200  # training steps before the first look
 _EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
 _FELL = 0.5  # of the first loss, that the training loss must have fallen by
-_WON = 0.15  # of that, by evaluations: less is next to nothing
-_LEFT = 0.05  # of the first loss: in training nearly all is learned, by heart perhaps
-_WON_BY_HEART = 0.4  # of that, by evaluations
-_NOTHING = 1e-8  # of the first loss, the same of labels that are numbers: all are met by heart
-_WON_BY_NOTHING = 0.8  # of that, by evaluations
+_LEFT = 0.05  # of the first loss: in training nearly all is learned, perhaps memorised
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
 _SKILL = 0.05  # below that start: evaluations have skill
 _LOST = 0.2  # of it: they got worse, which is overfitting
 _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 
 
-def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
+def judge_by_start(
+    state: State, step: Step, least: float, least_by_heart: float
+) -> tuple[State, Verdict]:
     """Fires where no evaluation ever had a much lower loss than the first steps of training.
 
-    Either the training loss has halved since, and evaluations have won less than a seventh of that,
-    or less than two fifths if hardly any of it is left, or four fifths if it once was 0 but for
-    rounding: labels that are so well met and have any noise are known by heart. Or evaluations are
-    not clearly better than that start and get no better, unless the training loss is worse, too: a
-    divergence from a prior rises while the model learns. Evaluations that were clearly better than
-    that start and got worse overfit, and do not fire. Losses that may be negative are not
-    judged, nor a training that was not seen from its start or was evaluated before its third save:
-    a history of epochs has no start.
+    Either the training loss has halved since, and evaluations have won less than ``least`` of that,
+    or less than ``least_by_heart`` if hardly any of it is left. Or evaluations are not clearly
+    better than that start and get no better, unless the training loss is worse, too: a divergence
+    from a prior rises while the model learns. Evaluations that were clearly better than that start
+    and got worse overfit, and do not fire. Losses that may be negative are not judged, nor a
+    training that was not seen from its start or was evaluated before its third save: a history of
+    epochs has no start.
 
     The state has of each training loss the largest of the first saves, their mean and number, and
-    of each validation loss the lowest so far, the looks in a row that were bad, and the lowest of
-    the training losses beside it.
+    of each validation loss the lowest so far, and the looks in a row that were bad.
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, None)
@@ -53,30 +49,29 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     for each in finished:
         start = starts.get(followed["eval"][each.name]["base"])
         top, mean, _ = start or (0.0, 0.0, 0)
-        trained_low = math.inf if each.train_level is None else max(each.train_level, 0.0)
-        kept = lows.get(each.name, (each.cost, 0))
-        low, bad, trained_low = min(kept[0], each.cost), kept[1], min((trained_low, *kept[2:]))
+        low, bad = lows.get(each.name, (each.cost, 0))[:2]
+        low = min(low, each.cost)
         known = is_known(start) and each.train_level is not None
         known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
-        limit = _limit(each, top, mean, trained_low)
+        limit = _limit(each, top, mean, least, least_by_heart)
         overfits = low < (1 - _SKILL) * mean and each.rose(_LOST)
         is_bad = known and low > max(limit, _STAYED * each.first) and not overfits
         bad = bad + 1 if is_bad else 0
-        lows[each.name] = (low, bad, trained_low) if trained_low < math.inf else (low, bad)
+        lows[each.name] = (low, bad)
         if known:
             verdicts.append(_verdict(each, mean, low, limit) if bad >= _LOOKS else HEALTHY)
     return {"losses": followed, "starts": starts, "lows": lows, "now": now}, worst_verdict(verdicts)
 
 
-def _limit(now: FinishedEvaluation, top: float, mean: float, trained_low: float) -> float:
+def _limit(
+    now: FinishedEvaluation, top: float, mean: float, least: float, least_by_heart: float
+) -> float:
     """The loss that the best evaluation must be below, if training began between these."""
     limits = [math.inf]
     trained = now.train_level or 0.0
     if 0 <= trained <= (1 - _FELL) * top:
-        won = _WON_BY_HEART if trained <= _LEFT * top else _WON
+        won = least_by_heart if trained <= _LEFT * top else least
         limits.append(top - won * (top - trained))
-    if 0 <= trained_low <= _NOTHING * top:
-        limits.append((1 - _WON_BY_NOTHING) * top)
     rises = trained > (1 + _NO_BETTER) * mean  # in training as well: a divergence from a prior does
     if now.level > now.best and not rises:
         limits.append((1 - _NO_BETTER) * mean)

@@ -7,19 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._kinds import with_level
 from tocsin.rules._train_eval import (
     FinishedEvaluation,
@@ -28,7 +16,15 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._verdicts import (
+    HEALTHY,
+    UNDECIDED,
+    measured,
+    not_applicable,
+    violation,
+    worst_verdict,
+)
+from tocsin.rules._window import rounded
 
 _EQUAL = 1e-4  # of a loss: a model that is updated changes it by more
 _VARIES = 0.01  # of a training loss, by which its saves differ at least
@@ -135,8 +131,7 @@ class EvaluationUnchanged(Rule):
             f"{now.name} is {now.cost:.5g} again, as in the {same} evaluations before, while "
             f"training loss varies from {low:.3g} to {high:.3g}: the model does not change"
         )
-        evidence = {"evaluations": same, "loss": now.cost}
-        found = violation(Reason.CONSTANT, detail, now.tensor, **evidence)
+        found = violation(Reason.CONSTANT, detail, now.tensor, evaluations=same, loss=now.cost)
         return measured(found, float(same), float(self.evaluations))
 
 

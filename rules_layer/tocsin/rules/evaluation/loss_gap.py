@@ -6,23 +6,12 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._train_eval import read_losses
+from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
-from tocsin.rules.evaluation._columns import COLUMNS, trained_rows
 from tocsin.rules.evaluation._untrained import judge_by_start
-from tocsin.rules.skill._looks import judge_evaluations, with_streak
+from tocsin.rules.skill._looks import before_finding, judge_evaluations, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # in TRAIN
@@ -38,17 +27,14 @@ _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 class LossGap(Rule):
     """Evaluation loss does not fall although training loss does.
 
-    Compares how far each loss is below that of the best constant prediction, in TRAIN and EVAL.
-    Fires when training has proven skill and is at least ``known`` below, while the best evaluation
-    reached less than ``least`` of that improvement (``least_by_heart`` if training loss has nearly
-    vanished). Two consecutive checks must agree, after ``samples`` evaluation samples. Evaluations
-    that were clearly better and got worse are left to Overfit.
-
-    Without these comparisons, the model's first losses replace the constant prediction. Fires when
-    training loss has halved but no evaluation reached a seventh of that improvement, from the third
-    evaluation and 200 steps on. For boosted trees, the first round replaces it. Fires when no later
-    evaluation is 2 % better, ten rounds after the best one, or when evaluation losses start five
-    times above training loss.
+    Fires when training has proven skill and its loss is at least ``known`` below that of the best
+    constant prediction, while the best evaluation reached less than ``least`` of that improvement
+    (``least_by_heart`` if training loss has nearly vanished). Two consecutive checks must agree,
+    after ``samples`` evaluation samples; evaluations that were clearly better and got worse are
+    left to Overfit. Without these comparisons, the model's first losses replace the constant
+    prediction: training loss must have halved, from the third evaluation and 200 steps on. For
+    boosted trees, the first round replaces it: fires when no evaluation is 2 % better, ten rounds
+    after the best one, or when evaluation losses start five times above training loss.
 
     Parameters
     ----------
@@ -78,18 +64,19 @@ class LossGap(Rule):
 
     def reads(self) -> Reads:
         losses = read_losses(())
-        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES, "columns": COLUMNS})
+        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "boosted" in state or (step.tensors.get("trees") and not step.tensors["skills"]):
-            rows = state.get("rows") or trained_rows(step.tensors.get("columns", ()))
-            boosted, verdict = judge_boosted(state.get("boosted", {}), step, rows)
-            return {"boosted": boosted, "rows": rows}, verdict
+            boosted, verdict = judge_boosted(state.get("boosted", {}), step)
+            return {"boosted": boosted}, verdict
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
         if any("best" in memory for memory in compared.values()):
             return {"compared": compared}, verdict
-        losses, by_start = judge_by_start(state.get("losses", {}), step)
+        losses, by_start = judge_by_start(
+            state.get("losses", {}), step, self.least, self.least_by_heart
+        )
         state = {"compared": compared, "losses": losses}
         return state, by_start if losses["losses"]["eval"] else verdict
 
@@ -122,11 +109,9 @@ class LossGap(Rule):
         return {**memory, **streak, "won": round(won, 4), "least": least}
 
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
-        if "bad" not in memory:
-            return UNDECIDED
         least = memory.get("least", self.least)  # an earlier version did not keep it
-        if memory["bad"] < _LOOKS:
-            return measured(HEALTHY, memory["won"], least, "below")
+        if early := before_finding(memory, "bad", _LOOKS, "won", least):
+            return early
         name, now = site.tensor.kind or site.tensor.name, memory["now"]
         best, beside = memory["best"], f"{percent(abs(now))} {'below' if now > 0 else 'above'} it"
         peak = ", and was never better"

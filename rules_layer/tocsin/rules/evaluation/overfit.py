@@ -7,33 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, register
 from tocsin.rules._series import Direction
-from tocsin.rules._train_eval import (
-    ENOUGH,
-    FinishedEvaluation,
-    follow_losses,
-    has_pair,
-    metric_value,
-    read_losses,
-    select_losses,
-)
-from tocsin.rules.evaluation._starts import Start, with_starts
-from tocsin.rules.evaluation._won import lost_share, lost_since_start, with_evaluation
-from tocsin.rules.skill._pairing import SKILLS
+from tocsin.rules._train_eval import ENOUGH, FinishedEvaluation, has_pair, metric_value
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules.evaluation._evaluations import evaluation_reads, follow_evaluations
 
 _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 
@@ -43,32 +21,18 @@ _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 class Overfit(Rule):
     """The model fits its training data better and better, but new data worse.
 
-    At the end of every evaluation, compares the mean of a validation loss with the mean of the
-    training loss of the same name since the previous evaluation. Fires when (validation − training)
-    / training is above ``ratio_threshold`` in ``patience`` consecutive evaluations.
+    Fires when in ``patience`` consecutive evaluations validation loss is above the training loss of
+    the same name by ``ratio_threshold``, and above its own best by ``least_rise`` and its noise.
+    Training loss must have fallen by 5 % since that best. Evaluations must also have lost
+    ``least_rise`` of their advantage over a constant prediction, or over the untrained model. A
+    loss that was best in the first evaluation and rose in each of the last five is enough on its
+    own. Takes medians of three evaluations, and waits for the fifth; an error rate must have fallen
+    clearly at least once.
 
-    Most good models have such a gap, so profile ``recommended`` has more conditions:
-
-    * Validation loss has risen from its best by ``least_rise``, by ``ratio_threshold``, and by
-      clearly more than its noise. It takes medians of three evaluations and waits for the fifth.
-    * Where the hook compares losses with a constant prediction, evaluations have lost
-      ``least_rise`` of their advantage over it; otherwise, of their advantage over the untrained
-      model.
-    * Training loss has fallen by 5 % since the best evaluation.
-    * An error rate must have fallen clearly at least once: it starts at the rate of the most
-      frequent class.
-
-    A loss that rose in each of the last five evaluations, and was best in the first one, is enough
-    on its own if the rise is ``ratio_threshold`` of its best. So plateaus, noise, restarts of the
-    learning rate and divergence do not fire.
-
-    Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
-    compared, or which steps a mean covers. Here an evaluation is the EVAL steps between two
-    training steps, or one round of XGBoost, and ``patience`` counts consecutive evaluations.
-
-    A loss counts as validation by its name (``validation-``, ``val_``, ``eval-``, ``test-`` …) or
-    as training (``train-``), and otherwise by the mode of its step. For XGBoost the hook knows
-    which data set is trained on, whatever its name.
+    Profile ``sagemaker`` is Amazon's documented rule: (validation − training) / training above
+    ``ratio_threshold`` is enough. An evaluation is the EVAL steps between two training steps, or
+    one round of XGBoost. A loss counts as validation by its name (``validation-``, ``val_``,
+    ``eval-``, ``test-`` …) or as training (``train-``), and otherwise by the mode of its step.
 
     Parameters
     ----------
@@ -102,29 +66,19 @@ class Overfit(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        named = {"losses": read_losses(self.tensor_regex)}
-        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
+        return evaluation_reads(self.tensor_regex)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses = select_losses(step.tensors["losses"], self.tensor_regex)
-        followed, finished, trained = follow_losses(
-            state.get("losses", {}), step, losses, self.direction
+        seen = follow_evaluations(
+            state, step, self.tensor_regex, self.direction, with_start=self.least_rise is not None
         )
-        starts: Mapping[str, Start] = state.get("starts", {})
-        if self.least_rise is not None:
-            starts = with_starts(starts, step, trained, followed)
-        finished = tuple(evaluation for evaluation in finished if evaluation.train is not None)
-        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
+        finished = tuple(each for each in seen.finished if each.train is not None)
         streaks = dict(state.get("streaks", {}))
-        for evaluation in finished:
-            longer = streaks.get(evaluation.name, 0) + 1
-            start = starts.get(followed["eval"][evaluation.name]["base"])
-            overfits = self._overfits(evaluation) and (
-                evaluation.always_rose or self._loses(won, evaluation, start)
-            )
-            streaks[evaluation.name] = longer if overfits else 0
-        state = {"losses": followed, "starts": starts, "streaks": streaks, "won": won}
-        if not has_pair(followed):
+        for now in finished:
+            overfits = self._overfits(now) and (now.always_rose or self._loses(seen.lost(now)))
+            streaks[now.name] = streaks.get(now.name, 0) + 1 if overfits else 0
+        state = {**seen.state, "streaks": streaks}
+        if not has_pair(seen.followed):
             return state, not_applicable(
                 Reason.NO_TENSOR, "no training loss and validation loss of the same name"
             )
@@ -149,10 +103,7 @@ class Overfit(Rule):
         rose = now.rose(self.least_rise) or now.always_rose
         return fell and apart and above and rose
 
-    def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
-        """Return whether evaluations lose enough of what they had won, as far as that is known."""
-        lost = lost_share(won)
-        lost = lost_since_start(now, start) if lost is None else lost
+    def _loses(self, lost: float | None) -> bool:
         return self.least_rise is None or lost is None or lost >= self.least_rise
 
     def _found(self, now: FinishedEvaluation) -> Verdict:

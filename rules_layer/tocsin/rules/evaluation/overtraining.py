@@ -5,33 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import Direction
-from tocsin.rules._train_eval import (
-    ENOUGH,
-    FinishedEvaluation,
-    follow_losses,
-    metric_value,
-    read_losses,
-    select_losses,
-)
-from tocsin.rules.evaluation._starts import Start, with_starts
-from tocsin.rules.evaluation._won import lost_share, lost_since_start, with_evaluation
-from tocsin.rules.skill._pairing import SKILLS
+from tocsin.rules._train_eval import ENOUGH, FinishedEvaluation, metric_value
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules.evaluation._evaluations import evaluation_reads, follow_evaluations
 
 Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
@@ -41,26 +19,18 @@ Mark = tuple[float, int]  # the best so far, and the number of stalled saves in 
 class Overtraining(Rule):
     """The training continues although the model was better before.
 
-    Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
-    clearly above its best for ``patience_validation`` consecutive evaluations: by more than its
-    noise, and by the fraction ``least_rise`` of its improvement. Where the hook compares losses
-    with a constant prediction, evaluations must have lost ``least_rise`` of their advantage over
-    it; else, over the first training losses. Takes medians of three evaluations and waits for the
-    fifth.
+    Fires when a validation loss had improved by a fifth of its best, and has since been above that
+    best for ``patience_validation`` consecutive evaluations. It must be above by more than its
+    noise, and by ``least_rise`` of its improvement and of its advantage over a constant prediction
+    or the untrained model. Takes medians of three evaluations, and waits for the fifth. A loss that
+    levels off has converged and does not fire; nor does one whose training loss rises by half as
+    much, since then the training diverges or has a new learning rate. The name is that of
+    Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
 
-    A loss that levels off has converged and does not fire. If training loss rises by half as much,
-    the training diverges or has a new learning rate, and the rule does not fire either.
-    Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
-
-    Profile ``sagemaker`` is Amazon's documented rule. It fires when there was no new best, by
-    ``delta``, for ``patience_train`` saves of a training loss or for ``patience_validation``
-    evaluations of a validation loss. The documents do not say whether both must stall. Here one is
-    enough, since the purpose is to stop in time and many runs save only one of them. That profile
-    fires on every run that has converged.
-
-    An evaluation is the EVAL steps between two training steps, or one round of XGBoost. A loss
-    counts as validation by its name (``validation-``, ``val_`` …), and otherwise by the mode of its
-    step.
+    Profile ``sagemaker`` is Amazon's documented rule, which fires on every run that has converged:
+    no new best, by ``delta``, for ``patience_train`` saves of a training loss or for
+    ``patience_validation`` evaluations. The documents do not say whether both must stall; here one
+    is enough. An evaluation is the EVAL steps between two training steps, or one round of XGBoost.
 
     Parameters
     ----------
@@ -100,41 +70,33 @@ class Overtraining(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        named = {"losses": read_losses(self.tensor_regex)}
-        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
+        return evaluation_reads(self.tensor_regex)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses = select_losses(step.tensors["losses"], self.tensor_regex)
-        followed, finished, trained = follow_losses(
-            state.get("losses", {}), step, losses, self.direction
+        seen = follow_evaluations(
+            state, step, self.tensor_regex, self.direction, with_start=self.least_rise is not None
         )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
-        starts: Mapping[str, Start] = state.get("starts", {})
-        if self.least_rise is not None:
-            starts = with_starts(starts, step, trained, followed)
-        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         found = []
-        for now in finished:
-            lost = lost_share(won)
-            if lost is None:
-                lost = lost_since_start(now, starts.get(followed["eval"][now.name]["base"]))
-            marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now, lost)
+        for now in seen.finished:
+            marks[now.name] = self._evaluated(marks.get(now.name), now, seen.lost(now))
+            best, stalled = marks[now.name]
             if stalled >= self.patience_validation:
                 patience = self.patience_validation
                 found.append(self._found(now.tensor, now.cost, best, stalled, patience))
         patience = self.patience_train or 0
-        for point in trained if patience else ():
+        for point in seen.trained if patience else ():
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
                 found.append(self._found(point.tensor, point.cost, best, stalled, patience))
-        state = {"losses": followed, "starts": starts, "marks": marks, "won": won}
+        state = {**seen.state, "marks": marks}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
-        if not marks and not followed["eval"]:
+        if not marks and not seen.followed["eval"]:
             return state, not_applicable(Reason.NO_TENSOR, "no validation loss so far")
-        early = self.least_rise is not None and any(now.count < ENOUGH for now in finished)
+        early = self.least_rise is not None and any(now.count < ENOUGH for now in seen.finished)
         waits = any(stalled for _, stalled in marks.values())
-        judged = finished or (trained and patience)
+        judged = seen.finished or (seen.trained and patience)
         if not judged or early or waits:
             return state, UNDECIDED
         return state, measured(HEALTHY, 0, self.patience_validation)

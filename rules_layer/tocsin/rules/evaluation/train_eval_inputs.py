@@ -7,22 +7,16 @@ from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._series import LOSSES
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import LOSSES
-from tocsin.rules._window import worst_verdict
 from tocsin.rules.data._inputs import INPUTS, has_features, moments
 from tocsin.rules.evaluation._beside_losses import lost, lost_of_won, with_losses, worse_by
 from tocsin.rules.evaluation._columns import COLUMNS, judge_columns
@@ -34,7 +28,7 @@ from tocsin.rules.evaluation._columns_of_inputs import (
 )
 
 _FEATURES = 32  # of an input that the memory keeps, evenly selected
-_INPUTS = 4
+_INPUTS = 4  # tensors that are followed
 _ROWS = 4  # of a batch: fewer show too little of a feature's variance
 _MANY_ROWS = 8  # of each batch, to judge means
 _BATCHES = 5  # of TRAIN
@@ -45,7 +39,7 @@ _WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
 _OF_WON = 0.25  # of what training has won: so much larger it is where one feature differs
 _ONE_QUANTITY = 3  # dimensions, at most, of windows of a series
 _LOST = 0.05  # and of the first one of TRAIN: less is little beside what was learned
-_DIGITS = 5
+_DIGITS = 5  # of a number in the state
 
 _Memory = Mapping[str, Any]
 """The batches of an input in a mode.
@@ -64,31 +58,15 @@ _Memory = Mapping[str, Any]
 class TrainEvalInputs(Rule):
     """The inputs of evaluations have a different scale or different means than those of training.
 
-    Compares mean and variance of each feature, or of each image channel, between TRAIN and EVAL,
-    over all saves. Fires in any of these cases:
+    Compares the features of inputs, or the channels of images, between TRAIN and EVAL over all
+    saves. Fires when their standard deviation differs by more than the factor ``scale``, when the
+    means of at least the share ``shifted`` of them differ by more than one standard deviation, or
+    when a single one lies outside all training batches. Evaluation loss must be worse as well,
+    where it is known: intended differences, such as noise in training only, do not fire. Ignores
+    integers (token ids, bytes), and inputs with a name like mask, index or length.
 
-    * Scale: the standard deviation over all features differs by more than the factor ``scale``, and
-      the size of the values by its square root. The evaluation must lie outside the range of single
-      training batches.
-    * Means: those of at least the share ``shifted`` of the features differ by more than one
-      standard deviation of the feature and by six standard errors between batches.
-    * A single feature has a standard deviation outside that of all training batches, or a mean far
-      away, while most others agree, and evaluation loss is above training loss by a quarter of its
-      improvement.
-
-    So samples of another kind, augmentation, and windows of a continued series do not fire.
-
-    Counts batches of at least four samples, eight for means, and waits for five training batches
-    and ``samples`` evaluation samples. Does not fire while evaluation loss is at most training
-    loss. For means, and for a smaller deviation, evaluation loss must be above it by a fifth and by
-    a twentieth of the first loss. Otherwise the difference is intended, such as noise in training
-    only, or harmless. Without an evaluation loss, means must differ by three standard deviations.
-    Ignores integers (token ids, bytes) and inputs with a name like mask, index or length.
-
-    For boosted trees, compares the quartiles of each column in the data sets given to ``train``.
-    Fires when the share ``shifted`` of the columns, and at least two, differ, ten rounds after the
-    first one, while the evaluation has improved by less than a quarter as much as training. Fires
-    at once when columns have swapped places.
+    For boosted trees, compares the quartiles of each column in the data sets given to ``train``,
+    ten rounds after the first one, and fires at once when columns have swapped places.
 
     Parameters
     ----------
@@ -135,8 +113,7 @@ class TrainEvalInputs(Rule):
         ]
         if not known:
             return state, not_applicable(
-                Reason.NO_TENSOR,
-                "no inputs with features of real numbers, of four samples or more",
+                Reason.NO_TENSOR, "no inputs with features of real numbers, of four samples or more"
             )
         mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
         state = with_losses(state, step, mode)

@@ -5,29 +5,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._kinds import with_level
 from tocsin.rules._series import TRAINING
 from tocsin.rules._train_eval import read_losses, select_losses
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.evaluation._restart import WEIGHTS, has_restarted
 
 _ELEMENTS = 8  # of a sample: those with fewer may be alike by chance
 _COMPARED = 12  # hashes of samples of evaluations
-_EVALUATIONS = 2
+_EVALUATIONS = 2  # steps of evaluation before judging
 _WHOLE = 0.6  # of all samples, in each batch: evaluations may be of other labels of the same. Their
 # number is an estimate by 64 hashes, of which an eighth is the standard error.
 

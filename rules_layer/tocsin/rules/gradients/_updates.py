@@ -8,10 +8,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
 from tocsin.model import Role
-from tocsin.rules._rule import Read, Reads, Step, Tensor
+from tocsin.rules._rule import Read, Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._window import rounded
 
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
@@ -125,6 +127,17 @@ def latest_update(step: Step, since: int | None) -> Update | None:
         reach=sum(gradient * size for gradient, _, size in found),
         pace=math.exp(fmean(paces)) if paces else None,
     )
+
+
+def followed(
+    state: State, step: Step, digits: int = 6
+) -> tuple[dict[str, Any], Update | None, float | None]:
+    """Return the state with the step of this save, the update since the last one, and the loss.
+
+    The update is None where it is not known, the loss where it is not finite.
+    """
+    update, loss = latest_update(step, state.get("at")), rounded(total_loss(step), digits)
+    return {**state, "at": step.mode_step}, update, loss
 
 
 def layers(step: Step, weights: Sequence[Tensor]) -> list[tuple[float, float, float]]:

@@ -5,22 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, is_finite, not_finite
 
 _WITH_NAN = (Role.TREE, Role.SKILL)
@@ -32,16 +19,13 @@ _WITH_NAN = (Role.TREE, Role.SKILL)
 class ExplodingTensor(Rule):
     """A tensor contains NaN or infinite values.
 
-    Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity. Without a
-    selection it watches every captured tensor except XGBoost's trees and comparisons of losses,
-    which contain NaN by design. Names the loss if it is not finite, and otherwise the first tensor
-    in capture order. The evidence has the counts of NaN, infinities and all values.
-
-    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
-    selected. While the loss is finite, gradients count only after ``patience`` consecutive saves:
-    loss scaling in half precision overflows on purpose and skips that update. Negative infinities
-    in the input of a softmax, and in a tensor with ``mask`` in its name, are ignored. NonFiniteData
-    judges inputs and labels.
+    Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity; without a
+    selection, any captured tensor except XGBoost's trees and comparisons of losses, which contain
+    NaN by design. Names the loss if it is not finite, and otherwise the first tensor in capture
+    order. ``lenient``, as in profile ``recommended``, makes exceptions if nothing is selected:
+    gradients count only after ``patience`` consecutive saves while the loss is finite, since loss
+    scaling in half precision overflows on purpose. Negative infinities in masks and in the input of
+    a softmax are ignored then. NonFiniteData judges inputs and labels.
 
     Parameters
     ----------

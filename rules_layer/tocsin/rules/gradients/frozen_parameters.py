@@ -5,23 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
 from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import base_name, gradient_norms
 
 _SMALL = 1e-3  # of the largest gradient: an update by less may be lost in rounding
@@ -35,16 +21,12 @@ _WithGradient = tuple[float, Tensor]
 class FrozenParameters(Rule):
     """A weight gets gradients but has never changed: it is not trained.
 
-    A weight has changed if its update since the last save is not zero or, if updates were not
-    captured, if its fingerprint differs. Fires when a weight with at least two dimensions has never
-    changed in ``patience`` saves in which its gradient was not zero and other weights or biases
-    changed. Ignores gradients below a thousandth of the largest one: rounding may lose such an
-    update. Also fires when no weight has changed in that many saves and in ``accumulation`` steps:
-    the optimizer does not step.
-
-    Ignores weights that changed once, weights frozen on purpose (they get no gradient), and any
-    weight while others change and a learning rate is 0. Also ignores weights with one dimension:
-    they are mostly scales near 1, where half precision loses small updates. A gradient belongs to
+    Fires when a weight with at least two dimensions has never changed in ``patience`` saves in
+    which its gradient was above a thousandth of the largest one and others changed. Also fires when
+    no weight has changed in that many saves and in ``accumulation`` steps: the optimizer does not
+    step. A weight has changed if its update since the last save is not zero or, without updates, if
+    its fingerprint differs. Ignores weights that changed once, weights frozen on purpose (they get
+    no gradient), and any weight while others change and a learning rate is 0. A gradient belongs to
     the weight whose name ends its own name (``gradient/NAME``, ``NAME.grad``,
     ``gradients/NAMEGrad``).
 

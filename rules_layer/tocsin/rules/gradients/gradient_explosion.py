@@ -8,22 +8,9 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging
@@ -37,17 +24,13 @@ _NOW = 3  # saves whose median is the loss of now
 class GradientExplosion(Rule):
     """Gradients have become far larger than before, and the loss does not improve.
 
-    Judges the sensitivity of the loss: the sum over a worker's weights of weight norm × gradient
-    norm, relative to the loss or to the range of all losses so far, whichever is larger. It has no
-    unit. Without captured weights or losses, the rule leaves them out.
-
-    Fires when the sensitivity is at least ``ratio`` times its median over the last 16 saves, and
-    the loss does not improve. Then the median of the last three losses is not lower, and differs
-    from the best by more than a tenth of the range of all losses. Profile ``recommended`` fires
-    after three consecutive saves: one odd batch is not an explosion. A network that leaves a
-    plateau has growing gradients and a falling loss. Exploded saves do not enter the median, so a
-    lasting explosion stays reported, and the rule resolves when it is over. ExplodingTensor reports
-    gradients that are not finite.
+    The sensitivity of the loss is the sum over a worker's weights of weight norm × gradient norm,
+    relative to the loss or to the range of all losses so far; parts that are not captured are left
+    out. Fires when it is at least ``ratio`` times its median over the last 16 saves and the loss
+    does not improve, in three consecutive saves in profile ``recommended``. Then the median of the
+    last three losses is not lower, and is above the best by more than a tenth of the range of all
+    losses. Exploded saves do not enter the median, so a lasting explosion stays reported.
+    ExplodingTensor reports gradients that are not finite.
 
     Parameters
     ----------

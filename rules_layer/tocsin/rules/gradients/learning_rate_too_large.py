@@ -6,32 +6,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     Update,
-    latest_update,
+    followed,
     missing_inputs,
     rate_to_try,
-    total_loss,
 )
 
 _WINDOW = 5  # saves of whose losses the median is taken
 _BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
-_RECOVERED_PERCENT = 50.0
+_RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 
 
 @register
@@ -39,16 +27,13 @@ _RECOVERED_PERCENT = 50.0
 class LearningRateTooLarge(Rule):
     """The weights change erratically and the loss does not fall: the learning rate is too large.
 
-    An update is too large on two conditions. It changes the weights by a large fraction: the median
-    over the weights of |Δw| / |w| is at least ``threshold``. And it overshoots: the first-order
-    loss reduction |g| |Δw| is at least ``overshoot`` times the loss. Both are per step: for n steps
-    between two saves |Δw| is divided by √n, since such steps partly cancel.
-
-    Fires when at least one update was too large and the loss has not fallen. One is enough: units
-    are often dead afterwards, and nothing changes any more. A loss has fallen if it is
-    ``fallen_percent`` % below its first value, or half of it after a peak of ten times that value.
-    The loss is the median of five saves, and ten consecutive saves must agree, since one batch may
-    have a low loss by chance. A loss that is not finite has not fallen; ExplodingTensor reports it.
+    Fires when at least one update was too large and the loss has not fallen, which ten consecutive
+    saves must agree on. An update is too large if the median over the weights of |Δw| / |w| is at
+    least ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times
+    the loss. Both are per step: for n steps between two saves |Δw| is divided by √n, since such
+    steps partly cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` %
+    below its first value, or half of it after a peak of ten times that value. ExplodingTensor
+    reports a loss that is not finite.
 
     Parameters
     ----------
@@ -80,11 +65,10 @@ class LearningRateTooLarge(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
+        state, update, loss = followed(state, step, 5)
         first = loss if state.get("first") is None else state["first"]
         state = {
             **state,
-            "at": step.mode_step,
             "first": first,
             "most": max(abs(loss or 0.0), state.get("most", 0.0)),
             "losses": [*state.get("losses", []), loss][-_WINDOW:],

@@ -5,27 +5,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
-from tocsin.rules._window import left_its_start, level, rounded
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._curve import Curve
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
     RATE_READS,
     Update,
-    latest_update,
+    followed,
     missing_inputs,
     rate_to_try,
-    total_loss,
 )
 
 _ENOUGH = 6  # after so many large enough updates the learning rate is not too small
@@ -40,14 +29,11 @@ class LearningRateTooSmall(Rule):
 
     To first order, a step reduces the loss by at most |g| |Δw|, gradient times update, over all
     weights. Fires after ``saves`` saves when nearly all of them, from the start on, stayed below
-    the fraction ``threshold`` of the loss. The loss must also not have fallen by ``fallen_percent``
-    %, nor by 2 % and three times its noise.
-
-    Ignores runs that had large enough updates before, since the rate may have decayed or restarted,
-    and warm-up, in which |Δw| / |g| grows. If the gradient cannot change the loss (|g| |w| is below
-    the fraction ``sensitivity`` of it), a larger step would not help: see VanishingGradient.
-    FrozenParameters judges weights that do not change at all. Compares updates with gradients as
-    Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and with the loss.
+    the fraction ``threshold`` of the loss, and the loss has not fallen by ``fallen_percent`` %, nor
+    by 2 % and three times its noise. Ignores runs that had large enough updates before, since the
+    rate may have decayed, and warm-up, in which |Δw| / |g| grows. If |g| |w| is below the fraction
+    ``sensitivity`` of the loss, a larger step would not help: see VanishingGradient. The comparison
+    is that of Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1.
 
     Parameters
     ----------
@@ -80,8 +66,7 @@ class LearningRateTooSmall(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
-        state = {**state, "at": step.mode_step}
+        state, update, loss = followed(state, step, 5)
         if loss is None or update is None or not self._can_judge(update, loss):
             return state, UNDECIDED
         gain = update.gain(loss, update.steps)
@@ -104,7 +89,7 @@ class LearningRateTooSmall(Rule):
             return state, UNDECIDED
         first, last = level(state["first"]), level(state["losses"])
         fell = first - last >= abs(first) * self.fallen_percent / 100
-        if fell or left_its_start(state["first"], state["losses"]):
+        if fell or Curve(state["first"], state["losses"]).left_its_start:
             return state, healthy
         detail = (
             f"in {seen} saves the loss went from {first:.3g} to {last:.3g}; one step reduces it by "

@@ -5,22 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 _MOST_GROUPS = 8  # of gradients that are saved together
 _NAME = 80  # characters of a worker and a gradient

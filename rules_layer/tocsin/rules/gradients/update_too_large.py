@@ -6,27 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
-from tocsin.rules._window import rounded
-from tocsin.rules.gradients._updates import (
-    RATE_READS,
-    latest_update,
-    missing_inputs,
-    rate_to_try,
-    total_loss,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules.gradients._updates import RATE_READS, followed, missing_inputs, rate_to_try
 
 
 @register
@@ -67,8 +49,7 @@ class UpdateTooLarge(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
-        state = {**state, "at": step.mode_step}
+        state, update, loss = followed(state, step)
         if loss is None:
             return state, UNDECIDED
         least, most = min(state.get("least", loss), loss), max(state.get("most", loss), loss)

@@ -6,31 +6,22 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._curve import curve, with_cost
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._window import appended, left_its_start, rounded, worst_verdict
-from tocsin.rules.gradients._updates import (
-    RATE_READS,
-    latest_update,
-    missing_inputs,
-    rate_to_try,
-    total_loss,
-)
+from tocsin.rules._window import rounded
+from tocsin.rules.gradients._updates import RATE_READS, followed, missing_inputs, rate_to_try
 from tocsin.rules.skill._pairing import SKILLS, added, sites
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
-_STEPS = 50
+_STEPS = 50  # of training: a warm-up begins with small updates
 _COURSE = 5  # losses at the start and at the end, which are compared
 _GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 
@@ -41,16 +32,12 @@ class UpdateTooSmall(Rule):
     """Updates are far too small for the weights to learn anything.
 
     Measures the update of one step in two ways without a unit: the median over the weights of |Δw|
-    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. For
-    losses with both signs, it is the share of their range. After 50 steps, fires when the first was
-    below ``relative`` or the second below ``gain`` in ``saves`` consecutive saves, unless
-    comparisons of losses prove that the model learns. If both were below ``slow`` it fires even
-    then, unless the loss has clearly left its start (by 2 % and three times its noise) and most
-    weights change.
-
+    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. Fires
+    after 50 steps when the first was below ``relative`` or the second below ``gain`` in ``saves``
+    consecutive saves, unless comparisons of losses prove that the model learns. If both were below
+    ``slow`` it fires even then, unless the loss has clearly left its start and most weights change.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
-    that grow by a tenth in these saves, as in warm-up. FrozenParameters judges weights that do not
-    change.
+    that grow, as in warm-up. FrozenParameters judges weights that do not change.
 
     Parameters
     ----------
@@ -84,14 +71,13 @@ class UpdateTooSmall(Rule):
         compared = list(sites(step, step.tensors["skills"]))[:1]
         if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
-        state = {**state, "at": step.mode_step}
+        state, update, loss = followed(state, step)
         for site in compared:
             state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
         if loss is not None:
             low, high = state.get("losses", (loss, loss))
             state |= {"losses": (min(low, loss), max(high, loss))}
-            state |= {"course": appended(state.get("course", {}), loss, _COURSE, _COURSE)}
+            state |= {"course": with_cost(state.get("course", {}), loss, _COURSE, _COURSE)}
         if update is None or loss is None or not update.pace:
             return state, UNDECIDED
         level = _level(loss, *state["losses"])
@@ -108,8 +94,7 @@ class UpdateTooSmall(Rule):
                 measured(HEALTHY, gain, self.gain, "below"),
             ]
         )
-        course = state["course"]
-        falls = relative >= self.relative and left_its_start(course["first"], course["last"])
+        falls = relative >= self.relative and curve(state["course"]).left_its_start
         fast = falls or not all(slow for _, slow in past)
         learns = fast and state.get("skill", {}).get("proved")
         changes = relative < _DECAYED * largest or _grew([each for each, _ in past])

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import (
-    HEALTHY,
     PROFILES,
     Meta,
     Read,
@@ -17,12 +16,10 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 _HIDDEN = re.compile(r"weight_hh(?![a-z])|recurrent_kernel")  # multiplied by the last state
@@ -38,21 +35,12 @@ class VanishingGradient(Rule):
     """Gradients of a layer have become too small to learn from.
 
     Fires when the mean of |g| of a gradient is below ``share`` of the largest such mean of the
-    worker. A single gradient is compared with 1e-7; with a ``threshold``, all are compared with
-    that. Profile ``recommended`` fires after three consecutive saved steps, so one odd batch does
-    not fire. Gradients of exactly 0 count after eight: a batch of one sample may switch off all
-    units of a layer. The scale of the loss does not matter. Resolves when gradients return, as when
-    a layer is trained later.
-
-    Ignores gradients of biases and of single numbers, unless you select them: they are tiny if the
-    mean of the targets is zero. Also ignores these:
-
-    * gradients of LoRA's A, which are multiplied by a B that starts at zero;
-    * zeros of an expert in a mixture while other experts have gradients: it got no sample;
-    * zeros of a recurrent layer's state weights: the state is zero in a series of one step;
-    * empty tensors.
-
-    ExplodingTensor reports gradients without a finite element.
+    worker; a single gradient is compared with 1e-7, and with a ``threshold`` all are compared with
+    that. It must hold in three consecutive saved steps in profile ``recommended``, and in eight for
+    gradients of exactly 0: a small batch may switch off all units of a layer. The scale of the loss
+    does not matter. Ignores gradients of biases and single numbers unless you select them, of
+    LoRA's A, of idle experts in a mixture, and of a recurrent layer's state in a series of one
+    step. ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
@@ -116,8 +104,7 @@ class VanishingGradient(Rule):
         if limit not in (self.threshold, _ALONE):
             shown = f"{self.share:g} of the largest, {limit / self.share:.2g}"
         detail = f"mean |gradient| {mean:.2g} of {tensor.name} is below {shown}"
-        evidence = {"abs_mean": mean, "threshold": limit}
-        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, abs_mean=mean, threshold=limit)
         return state, measured(found, mean, limit, "below")
 
     def _limit(self, tensor: Tensor, known: Sequence[tuple[float, Tensor]]) -> float:

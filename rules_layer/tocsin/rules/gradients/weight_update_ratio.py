@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Side, Verdict
 from tocsin.rules import (
-    HEALTHY,
     PROFILES,
-    UNDECIDED,
     Meta,
     Read,
     Reads,
@@ -18,13 +16,11 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
-    measured,
-    not_applicable,
     register,
     tensor_key,
-    violation,
 )
 from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import base_name, gradient_norms
 from tocsin.tensors import named
 
@@ -39,21 +35,18 @@ _NEAR = 100  # steps between saves in which healthy weights stay much the same
 class WeightUpdateRatio(Rule):
     """Updates are too large or too small for the weights that they change.
 
-    The ratio is mean |w − w before| / (mean |w| + ``epsilon``), from one save to the next. Amazon's
-    documents name the rule and the epsilon but no formula; they imply this one. Fires when the
-    ratio of a weight is above ``large_threshold`` or below ``small_threshold``. Ignores EVAL and
-    PREDICT steps, in which weights do not change.
+    The ratio is mean |w − w before| / (mean |w| + ``epsilon``), from one save to the next; Amazon's
+    documents name the rule and the epsilon but no formula. Fires when the ratio of a weight is
+    above ``large_threshold`` or below ``small_threshold`` at a training step.
 
-    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs and needs five
-    consecutive saves:
+    ``lenient``, as in profile ``recommended``, needs five consecutive saves and makes exceptions
+    for healthy runs:
 
-    * A large ratio counts only if the saves are at most 100 steps apart: over 1,000 steps, weight
-      decay replaces weights by newly learned ones.
-    * A small ratio is per step. It counts after ``patience`` saves, for a weight that changes (see
-      FrozenParameters) and never had a larger ratio: updates become tiny at the end of a schedule.
-    * Weights without a gradient are ignored where others have one, unless you name them: averages
-      move them. So are single numbers, which may cross 0.
-    * Weights that started at zero are ignored while they are below a hundredth of the usual size.
+    * A large ratio counts only if the saves are at most 100 steps apart.
+    * A small ratio is per step, and counts after ``patience`` saves for a weight that changes and
+      never had a larger one.
+    * Weights without a gradient (averages), single numbers, biases, and weights that started at
+      zero and are still tiny are ignored.
 
     Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen weight.
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules._rule import Tensor, measured, violation
+from tocsin.rules._rule import Tensor
+from tocsin.rules._verdicts import measured, violation
 
 _OWN = re.compile(r"(?:weight|kernel)(?!.*(?:weight|kernel))")
 _EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one number

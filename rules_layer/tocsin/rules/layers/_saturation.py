@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import HEALTHY, Reads, Tensor, measured, not_applicable, violation
+from tocsin.rules._rule import Reads, Tensor
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.layers._units import LayerUnits, activations, layer_units, least_active
 
 

@@ -5,20 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import base_name, weight_of
 
 
@@ -27,15 +15,12 @@ from tocsin.rules.gradients._updates import base_name, weight_of
 class AllZero(Rule):
     """A tensor consists of zeros.
 
-    Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero.
-    Reports the tensor with the largest share.
-
-    Without a selection, it watches weights with at least two dimensions. Profile ``recommended``
-    fires after twenty consecutive saves, and resolves when the layer is trained later. It ignores
-    zeros that healthy runs have: gradients of frozen or unused layers or of words missing in a
-    batch, initial biases, and layers that start at zero. Where gradients are saved, it also ignores
-    weights without a gradient: they are frozen or unused. In profile ``sagemaker`` the user must
-    select tensors, as Amazon documents.
+    Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero, and
+    reports the tensor with the largest share. Without a selection, profile ``recommended`` watches
+    weights with at least two dimensions, and fires after twenty consecutive saves; profile
+    ``sagemaker`` needs a selection, as Amazon documents. Layers that start at zero and are trained
+    later resolve it. Where gradients are saved, weights without a gradient are ignored: they are
+    frozen or unused.
 
     Parameters
     ----------

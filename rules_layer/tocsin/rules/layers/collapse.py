@@ -6,31 +6,24 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
+from tocsin.rules._series import TRAINING
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
     measured,
     not_applicable,
-    register,
-    tensor_key,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
 
-_ROWS = 8
+_ROWS = 8  # fewer samples show no variation
 _COLUMNS = 8  # fewer are no embedding: a value, a position
 _FIRST = 5  # saves at the start, of which the most is compared
-_MOST = 8
-_HALF = 0.5
+_MOST = 8  # outputs that are followed
+_HALF = 0.5  # of the variation of the labels: less of it is a warning
 
 SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 
@@ -40,15 +33,13 @@ SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 class Collapse(Rule):
     """The outputs of the model have become nearly the same for all samples.
 
-    For embeddings, latent vectors and generated samples with at least eight columns, which no loss
-    compares with labels. The hook saves how much they vary over the samples, as a share of their
-    mean square. The start is the largest of the first five saves. Profile ``recommended`` fires
-    when this share stays below the fraction ``share`` of the start in five consecutive training
-    saves.
-
-    The severity is ``warning`` if the standard deviation over the samples has also fallen below
-    half of its start. Otherwise the outputs may only have a large mean, and the severity is
-    ``info``. Neither number has a unit. For samples with labels, see NoSkill and ConstantOutput.
+    Fires when the variation over the samples, as a share of the outputs' mean square, stays below
+    the fraction ``share`` of its start, in five consecutive training saves in profile
+    ``recommended``. The start is the largest of the first five saves. Judges embeddings, latent
+    vectors and generated samples with at least eight columns, which no loss compares with labels;
+    for others see NoSkill and ConstantOutput. The severity is ``warning`` if the standard deviation
+    over the samples has also fallen below half of its start, since otherwise the outputs may only
+    have a large mean.
 
     Parameters
     ----------

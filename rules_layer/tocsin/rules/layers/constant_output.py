@@ -6,20 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, columns, rows, spread
 
 
@@ -28,16 +16,13 @@ from tocsin.rules.layers._spread import LABELS, PREDICTIONS, columns, rows, spre
 class ConstantOutput(Rule):
     """The model gives the same output for every sample.
 
-    Judges predictions with one number or one row per sample, for at least ``samples`` samples whose
-    labels differ. Fires when the standard deviation over the samples (for rows, the root mean
-    square over the columns) is at most the fraction ``threshold`` of the predictions' root mean
-    square. If labels and predictions have the same shape, it must also be at most that fraction of
-    the labels' standard deviation: predictions of a nearly constant target may be nearly constant.
-
-    Profile ``recommended`` fires after five consecutive saves, and not in the first 20 steps,
-    because a last layer may start at zero. The rule ignores batches with a single label, such as a
-    discriminator's. It judges scores, not predicted classes: at first many classifiers predict one
-    class for all samples.
+    Fires when the standard deviation of predictions over at least ``samples`` samples whose labels
+    differ is at most the fraction ``threshold`` of their root mean square. If labels and
+    predictions have the same shape, it must also be at most that fraction of the labels' standard
+    deviation: predictions of a nearly constant target may be nearly constant. Judges scores with
+    one number or one row per sample, not predicted classes: at first many classifiers predict one
+    class for all samples. Profile ``recommended`` fires after five consecutive saves, and not in
+    the first 20 steps, because a last layer may start at zero.
 
     Parameters
     ----------
@@ -84,8 +69,7 @@ class ConstantOutput(Rule):
             f"{tensor.name} varies over the samples by {share:.3g} of its size, at most "
             f"{self.threshold:g}, while the labels differ"
         )
-        evidence = {"spread": share, "threshold": self.threshold}
-        found = violation(Reason.CONSTANT, detail, tensor, **evidence)
+        found = violation(Reason.CONSTANT, detail, tensor, spread=share, threshold=self.threshold)
         return state, measured(found, share, self.threshold, "below")
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:

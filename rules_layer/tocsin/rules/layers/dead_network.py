@@ -6,27 +6,15 @@ from statistics import fmean, median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules._window import median_deviation, rounded
 from tocsin.rules.data._inputs import INPUTS
 from tocsin.rules.layers._spread import PREDICTIONS, rows, spread
 from tocsin.rules.layers._units import activations, layer_units
 
-_ROWS = 8
+_ROWS = 8  # fewer samples show no variation
 _LATELY = 5  # saves whose median loss is compared
 
 

@@ -8,21 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, register, tensor_key
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._units import (
     LayerUnits,
     activations,
@@ -41,15 +28,12 @@ _FOLLOWED = 160  # units of a layer: a small state, and a good estimate of their
 class DeadRelu(Rule):
     """ReLU units of a layer are dead: they output zero for every input and can no longer learn.
 
-    A unit is inactive in a save if less than ``threshold_inactivity`` % of its outputs, or none,
-    are above zero. The units of an image are its channels. Fires when more than
-    ``threshold_layer`` % of a layer's units were inactive in each of the last ``saves`` saves.
-
-    Amazon's documents do not define activity, nor whether each step is judged. Profile
-    ``sagemaker`` takes the share of outputs above zero in one step. Profile ``recommended`` follows
-    Amazon's paper (Rauschmayr et al., MLSys 2021): a unit is dead if its outputs over many batches
-    sum to zero, so a unit that is active for a few samples is alive. It follows at most 160 units
-    of a layer, evenly selected, and none of a layer with more than 65,536.
+    A unit, of an image a channel, is inactive in a save if less than ``threshold_inactivity`` % of
+    its outputs, or none, are above zero. Fires when more than ``threshold_layer`` % of a layer's
+    units were inactive in each of the last ``saves`` saves, as in Amazon's paper (Rauschmayr et
+    al., MLSys 2021): a unit that is active for a few samples is alive. It follows at most 160 units
+    of a layer, evenly selected, and none of a layer with more than 65,536. Amazon's documents do
+    not define activity; profile ``sagemaker`` takes the share of outputs above zero in one step.
 
     Parameters
     ----------

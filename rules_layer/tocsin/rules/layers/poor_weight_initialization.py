@@ -6,26 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.layers._initial_weights import find_constant, find_large, find_wide
 
-_LOW, _HIGH = 0.05, 0.95
+_LOW, _HIGH = 0.05, 0.95  # quantiles of Amazon's rule
 
 
 @register
@@ -33,28 +19,16 @@ _LOW, _HIGH = 0.05, 0.95
 class PoorWeightInitialization(Rule):
     """The initial weights are too large, too small or all the same, and the network cannot learn.
 
-    Judges the first ``steps`` saves by three signs:
+    Fires in the first ``steps`` saves when no loss has reached a new low for ``patience`` saves and
+    one of two signs shows. Variances of the layers' activation inputs differ by more than the
+    factor ``threshold`` (Glorot & Bengio 2010), or the range of most gradients is below
+    ``distribution_range``. Also fires at the first save when more than half of the weights are
+    constant, so all units of a layer stay the same. Or when variance × connections is above
+    ``gain`` in half of them: the product is about 1 for Glorot and at most 2 for He. The severity
+    is ``warning`` if half of the layers with a bias, and at least two, are above ``widest``.
 
-    * (a) The largest variance of a layer's activation inputs is more than ``threshold`` times the
-      smallest. It should be similar in all layers (Glorot & Bengio 2010). Without captured inputs,
-      outputs are used.
-    * (b) The range of gradients, from the 5th to the 95th percentile, is below
-      ``distribution_range``. Without percentiles, the standard deviation is used.
-    * (c) No loss has reached a new low for ``patience`` saves.
-
-    Amazon's documents give a ratio of minimum to maximum, which cannot be above 1. They name the
-    variance of weights as well as of inputs; the default regex selects inputs. They do not say how
-    the signs combine. With ``any_of``, as in profile ``sagemaker``, each sign fires alone, (b) by
-    the layer with the smallest range.
-
-    Profile ``recommended`` uses standard deviations, which need no values. It fires on (c) together
-    with (a), or with (b) for more than half of the gradients, from the first save on. It also
-    judges weights with at least two dimensions at the first save. It fires if more than half of
-    them, and at least two, are constant: all units of a layer then stay the same. And it fires if
-    variance × connections is above ``gain`` in half of them. Connections are the smaller of the
-    numbers of inputs and outputs; the product is about 1 for Glorot and at most 2 for He. The
-    severity is ``warning`` if half of the layers with a bias, and at least two, are above
-    ``widest`` for the inputs of a unit.
+    In profile ``sagemaker`` each of Amazon's three signs fires alone; its documents do not say how
+    they combine, and give a ratio that cannot be above 1.
 
     Parameters
     ----------
@@ -165,8 +139,7 @@ class PoorWeightInitialization(Rule):
             f"variance {largest:.3g} of {wide.name} is {ratio:.3g} times the {smallest:.3g} of "
             f"{narrow.name}"
         )
-        evidence = {"ratio": ratio, "threshold": self.threshold}
-        found = violation(Reason.IMBALANCED, detail, wide, **evidence)
+        found = violation(Reason.IMBALANCED, detail, wide, ratio=ratio, threshold=self.threshold)
         return measured(found, ratio, self.threshold)
 
     def _ranges(self, step: Step) -> Verdict | None:

@@ -21,11 +21,8 @@ class SaturatedActivation(Rule):
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs, or none,
     are between the bounds of its activation. Fires when more than ``threshold_layer`` % of the
     units of a layer are saturated; in profile ``recommended``, in three consecutive saved steps.
-    The bounds are Amazon's: about where single precision rounds the output to its asymptote. Amazon
-    derives them from a gradient of 1e-7, which does not agree with the numbers; the numbers are
-    kept.
-
-    A layer stops learning long before. So profile ``recommended`` uses TanhSaturation and
+    The bounds are Amazon's: about where single precision rounds the output to its asymptote. A
+    layer stops learning long before, so profile ``recommended`` uses TanhSaturation and
     SigmoidSaturation, unless a watch file names this rule.
 
     Parameters

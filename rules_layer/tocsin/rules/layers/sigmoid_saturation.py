@@ -16,13 +16,13 @@ class SigmoidSaturation(Rule):
     """Most sigmoid units of a layer are at 0 or 1, where they pass hardly any gradient.
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs are within
-    ±``threshold``, or of its outputs within the sigmoid of these bounds. It is enough to capture
-    one of the two. In Amazon's paper (Rauschmayr et al., MLSys 2021) the gradient vanishes for
-    inputs outside [-5, 5]; the slope there is 0.0066. Fires when more than ``threshold_layer`` % of
-    the units of a layer are saturated in three saved steps in a row.
-    Does not judge layers that may be the model's output: layers with less than ``min_units`` units,
-    and layers that are nearly always at the same end, like the scores of many rare labels.
-    SaturatedActivation, Amazon's rule, fires when no gradient is left at all.
+    ±``threshold``, or of its outputs within the sigmoid of these bounds, whichever is captured. In
+    Amazon's paper (Rauschmayr et al., MLSys 2021) the gradient vanishes for inputs outside [-5, 5];
+    the slope there is 0.0066. Fires when more than ``threshold_layer`` % of the units of a layer
+    are saturated in three consecutive saved steps. Does not judge layers that may be the model's
+    output: those with less than ``min_units`` units, and those nearly always at the same end, like
+    the scores of many rare labels. SaturatedActivation, Amazon's rule, fires when no gradient is
+    left at all.
 
     Parameters
     ----------

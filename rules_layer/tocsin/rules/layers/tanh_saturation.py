@@ -16,12 +16,12 @@ class TanhSaturation(Rule):
     """Most tanh units of a layer are at -1 or 1, where they pass hardly any gradient.
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs are within
-    ±``threshold``, or of its outputs within ±tanh(``threshold``). It is enough to capture one of
-    the two. At an input of 3 the slope, 1 - tanh², is 0.0099. Fires when more than
-    ``threshold_layer`` % of the units of a layer are saturated in three saved steps in a row.
-    Does not judge layers that may be the model's output: layers with less than ``min_units`` units,
-    and layers that are nearly always at the same end, like the dark background of generated images.
-    SaturatedActivation, Amazon's rule, fires when no gradient is left at all.
+    ±``threshold``, or of its outputs within ±tanh(``threshold``), whichever is captured; at an
+    input of 3 the slope is 0.0099. Fires when more than ``threshold_layer`` % of the units of a
+    layer are saturated in three consecutive saved steps. Does not judge layers that may be the
+    model's output: those with less than ``min_units`` units, and those nearly always at the same
+    end, like the dark background of generated images. SaturatedActivation, Amazon's rule, fires
+    when no gradient is left at all.
 
     Parameters
     ----------

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from tocsin.model import Reason, Verdict
+from tocsin.rules._curve import Memory
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import Reads, State, Step, Tensor, not_applicable
+from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
-from tocsin.rules._window import Memory, tracked, worst_verdict
+from tocsin.rules._verdicts import not_applicable, violation, worst_verdict
+from tocsin.rules._window import tracked
+
+NOT_FINITE = 3  # saves in a row: such a loss does not come back
 
 Remember = Callable[[Memory, float], Memory]
 """Adds a cost to the memory of its series."""
@@ -73,3 +77,14 @@ def judge_series(
     new = {point.key: remember(state.get(point.key, {}), point.cost) for point in here}
     after = {**state, **new}
     return after, worst_verdict(judge(state, after, point) for point in here)
+
+
+def lost_for_good(point: Point) -> Verdict:
+    """Say that a loss was not finite for NOT_FINITE saves."""
+    detail = f"{point.tensor.name} is {point.value} and was not finite for {NOT_FINITE} saves"
+    return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+
+
+def had_reached(point: Point, best: str) -> str:
+    """Say what a loss had fallen to before it rose again, or a metric risen to."""
+    return f" and had {'risen' if point.rises else 'fallen'} to {best}"

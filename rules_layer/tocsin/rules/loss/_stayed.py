@@ -18,11 +18,11 @@ from tocsin.rules._window import rounded
 _MOST = 4  # losses of each kind
 _NAME = 40  # letters of a name
 _FIRST = 5  # saves, of which the mean is the start
-_EVALUATIONS = 5
+_EVALUATIONS = 5  # as many make fewer saves of training enough
 _NO_BETTER = 0.03  # of the loss of the first evaluation, that the mean of the others may win
 _MUCH_BETTER = 0.1  # of it, that none of them may
 _ERRORS = 2.0  # standard errors
-_SOME = 0.02  # of the start: a fall of less is none
+_SOME = 0.02  # of the start: a smaller fall is chance
 _ROSE = 0.05  # of the start
 
 
@@ -83,7 +83,7 @@ def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Se
     cost = rounded(cost, 7) or 0.0  # one that is not finite ends the judging, as 0 does
     if evaluation is None:
         return phase, 1, cost, None, None, 0, 0.0
-    before, saves, mean, first, low, count, between = _known(evaluation)
+    before, saves, mean, first, low, count, between = evaluation
     if phase == before:
         mean += (cost - mean) / (saves + 1)
         return phase, saves + 1, rounded(mean, 7), first, low, count, between
@@ -93,16 +93,10 @@ def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Se
     return phase, 1, cost, first, min(mean, low), count + 1, between
 
 
-def _known(evaluation: Sequence[Any]) -> Sequence[Any]:
-    """Return what is kept of evaluations; an earlier version kept no sum."""
-    *_, low, count = evaluation[:6]
-    return (*evaluation, (low or 0.0) * max(0, count - 1))[:7]
-
-
 def _finished(evaluation: Sequence[Any]) -> tuple[float, float, float, int]:
     """Return the mean of the first evaluation, the lowest, the mean of all but the first, and their
     number, with the latest."""
-    _, _, mean, first, low, count, between = _known(evaluation)
+    _, _, mean, first, low, count, between = evaluation
     if first is None:
         return mean, mean, mean, 1
     return first, min(mean, low), (between + mean) / count, count + 1

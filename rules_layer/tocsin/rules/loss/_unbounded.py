@@ -15,10 +15,10 @@ FAR = 30.0
 
 _GROWTH = 2**0.25  # of the number of saves between two marks
 _DOUBLE = 4  # marks
-_KEPT = 2 * _DOUBLE + 1
+_KEPT = 2 * _DOUBLE + 1  # marks: two doublings
 _FIRST = 8  # saves
-_VERY_FAR = 1000.0
-_LINEAR, _STILL = 1.6, 1.1
+_VERY_FAR = 1000.0  # times the first three saves: no likelihood is as low
+_LINEAR, _STILL = 1.6, 1.1  # growth while the saves double, and over a fifth of them
 
 
 def marked(marks: Marks, level: float) -> dict[str, Any]:

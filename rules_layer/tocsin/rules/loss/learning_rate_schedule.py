@@ -6,21 +6,11 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._curve import Memory
 from tocsin.rules._series import SCALAR_FIELDS, Point
-from tocsin.rules._window import Memory, rounded
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
+from tocsin.rules._window import rounded
 from tocsin.rules.loss._losses import judge_series
 
 _STEPS = 200  # of training, in which a rate may rise by any factor, too

@@ -6,35 +6,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory, another_fell, better, curve, with_cost
 from tocsin.rules._series import Direction, Point, measured_cost
-from tocsin.rules._window import (
-    Memory,
-    another_series_fell,
-    appended,
-    as_numbers,
-    first_finite,
-    half_range,
-    level,
-    rounded,
-    smaller,
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
+from tocsin.rules._window import as_numbers, half_range, rounded
+from tocsin.rules.loss._losses import (
+    NOT_FINITE,
+    had_reached,
+    judge_losses,
+    loss_reads,
+    lost_for_good,
 )
-from tocsin.rules.loss._losses import judge_losses, loss_reads
 from tocsin.rules.loss._unbounded import FAR, falls_without_bound, marked
-
-_NOT_FINITE = 3  # saves in a row
 
 
 @dataclass(frozen=True)
@@ -56,21 +41,16 @@ class LossDiverging(Rule):
     Judges the last ``window`` saves of each training loss together, so a spike does not fire. Fires
     in any of these cases:
 
-    * All of them are above ``factor`` times the first ``window`` saves.
-    * All of them are above ``factor`` times the first three saves, or every save since the first is
-      above ``factor`` times the first. The rise must exceed ``noise`` times half the range of the
-      last saves, so the noise of single samples does not fire.
-    * All of them are more than ``comeback`` times the best median so far, and above 80 % of the
-      first saves again.
+    * All are above ``factor`` times the first ``window`` saves; or above ``factor`` times the first
+      three, or the first one since, by more than ``noise`` times half their range.
+    * All are more than ``comeback`` times the best median so far, and back at 80 % of the first
+      saves.
     * The last three saves are not finite.
-    * It is far below 0 and falls ever faster: 30 times the first saves, growing by at least 60 %
-      each of the last two times that the number of saves doubled. Below 1000 times the first three
-      saves, 10 % in the last fifth of all saves is enough. A loss with the wrong sign does this; a
+    * The loss is 30 times its first saves below 0 and falls ever faster, as with the wrong sign; a
       likelihood slows down.
 
     Does not fire while another loss of the run has fallen: competing losses (a GAN's) fall in
-    turns. A loss resolves when it falls below its start again: a part of it may have been phased
-    in, such as a weighted divergence.
+    turns. Resolves when the loss is below its start again.
 
     Parameters
     ----------
@@ -111,49 +91,43 @@ class LossDiverging(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        after = appended(memory, cost, self.window, self.window)
-        if len(after["last"]) == self.window:
-            after["best"] = smaller(memory.get("best"), level(after["last"]))
+        after = with_cost(memory, cost, self.window, self.window)
+        now = curve(after).now
+        after["marks"] = marked(memory.get("marks", {}), now)
         if memory and (number := rounded(cost)) is not None:
             after["least"] = min(number, memory.get("least", number))
-        after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
         if len(after["last"]) == self.window:
-            now = level(after["last"])
+            after["best"] = better(memory.get("best"), now)
             risen = memory.get("risen", False) or self._rise(after).found
-            after["risen"] = risen and not now < first_finite(after)
+            after["risen"] = risen and not now < curve(after).start
             after["unbounded"] = memory.get("unbounded", False) or _falls_far(after, now)
         return after
 
     def _rise(self, memory: Memory) -> _Rise:
-        last, begun = memory["last"], memory["first"]
-        first, best = first_finite(memory), memory["best"]
-        lowest = min(as_numbers(last))
-        grown = lowest > _times(max(as_numbers(begun)), self.factor)
-        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
+        loss = curve(memory)
         least = memory.get("least", -math.inf)  # of all but the very first
-        jumped = (above or least > _times(first, self.factor)) and level(
-            last
-        ) - first > self.noise * half_range(last)
-        back = best is not None and lowest > self.comeback * best > 0
-        back = back and lowest > 0.8 * max(as_numbers(begun))
-        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
-        if jumped and not (grown or above):
-            lowest, limit = least, _times(first, self.factor)
-        found = grown or jumped or back
-        if back and not (grown or jumped):
-            limit = self.comeback * (best or 0.0)
-        return _Rise(found, back, lowest, limit)
+        lowest, best = loss.lowest, loss.best
+        whole, early = loss.highest_of_first(), loss.highest_of_first(3)
+        grown, above = (lowest > _times(each, self.factor) for each in (whole, early))
+        clear = loss.now - loss.start > self.noise * half_range(loss.last)
+        back = best is not None and lowest > self.comeback * best > 0 and lowest > 0.8 * whole
+        if grown or (above and clear):
+            return _Rise(True, back, lowest, _times(whole if grown else early, self.factor))
+        if clear and least > _times(loss.start, self.factor):
+            return _Rise(True, back, least, _times(loss.start, self.factor))
+        if back:
+            return _Rise(True, True, lowest, self.comeback * (best or 0.0))
+        return _Rise(False, False, lowest, _times(early if above else whole, self.factor))
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
-        last, begun = memory["last"], memory["first"]
-        if last[-_NOT_FINITE:] == [None] * _NOT_FINITE:
-            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
-            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        last, loss = memory["last"], curve(memory)
+        if last[-NOT_FINITE:] == [None] * NOT_FINITE:
+            return lost_for_good(point)
         if len(last) < self.window:
             return UNDECIDED
-        now, first, best = level(last), first_finite(memory), memory["best"]
-        size = max(abs(each) for each in as_numbers(begun))
+        now, first, best = loss.now, loss.start, loss.best
+        size = max(abs(each) for each in as_numbers(loss.first))
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
         if is_loss and _falls_far(memory, now):
             detail = (
@@ -164,17 +138,18 @@ class LossDiverging(Rule):
             return measured(found, now, -FAR * size, "below")
         rise = self._rise(memory)
         before = memory.get("risen") or (is_loss and memory.get("unbounded"))
-        if another_series_fell(series, point.key) or not (rise.found or before):
+        if another_fell(series, point.key) or not (rise.found or before):
             return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
         if not rise.found:
             return UNDECIDED
-        came_back, sign = rise.back and best < first, -1.0 if point.rises else 1.0
+        had_fallen = best if rise.back and best is not None and best < first else None
+        sign = -1.0 if point.rises else 1.0
         now, first = sign * now, sign * first
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
-        if came_back:
-            detail += f" and had {'risen' if point.rises else 'fallen'} to {sign * best:.3g}"
+        if had_fallen is not None:
+            detail += had_reached(point, f"{sign * had_fallen:.3g}")
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
         return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
 

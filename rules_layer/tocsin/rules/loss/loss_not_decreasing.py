@@ -6,40 +6,32 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import PROFILES, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._advice import MORE_TREES
+from tocsin.rules._curve import Memory, any_moved, curve
+from tocsin.rules._series import Direction, Point, points
+from tocsin.rules._verdicts import (
     HEALTHY,
-    PROFILES,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._advice import MORE_TREES
-from tocsin.rules._series import Direction, Point, points
 from tocsin.rules._window import (
-    Memory,
-    any_moved,
-    initial_cost,
     median_deviation,
     percent_decrease,
     recent_median,
     rounded,
     thinned,
     tracked,
-    worst_verdict,
 )
 from tocsin.rules.loss._known_skill import follow_skill, has_skill
 from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.skill._pairing import SKILLS
 
 _BETWEEN = 16  # saves in the memory between two comparisons, so the state stays small
-_FIRST = 5
+_FIRST = 5  # saves whose median is the start
 
 
 @register
@@ -47,28 +39,17 @@ _FIRST = 5
 class LossNotDecreasing(Rule):
     """The loss does not go down as it should.
 
-    Judges each loss every ``num_steps`` steps. Fires when it fell by less than ``diff_percent`` %,
-    unless it rose by at most ``increase_threshold_percent`` %. (Amazon's documents name both
-    numbers but not how they combine; here both have an effect.) Also fires when it is not finite.
+    Fires when a loss that is judged every ``num_steps`` steps fell by less than ``diff_percent`` %
+    since its start, twice in a row, or is not finite. The start is the larger of the first save and
+    the median of the first five. Does not fire once a loss of the run was ``settled_percent`` %
+    below its start, or while one of several is as much above: competing losses fall in turns. Nor
+    where noise is larger than that, or comparisons with shuffled labels show skill. The level of a
+    loss says nothing below 0, and in adversarial, reinforcement, metric, ranking and
+    self-supervised learning: such a loss is judged only if you name it.
 
-    Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before. It keeps
-    Amazon's documented defaults, which fire on every loss that has converged.
-
-    Profile ``recommended`` compares with the start: the larger of the first save and the median of
-    the first five. So a loss may level off. It needs two consecutive failures and ``2 * smooth``
-    saves. It does not fire in any of these cases:
-
-    * A loss of the run was once ``settled_percent`` % below its start.
-    * One of several training losses was as much above its start: competing losses (a GAN's) fall in
-      turns.
-    * The noise is larger than that percentage.
-    * The loss started below 0, as a likelihood may: a percentage of it means nothing.
-    * The hook compares losses with shuffled labels, and the skill has grown by 5 %, or is reliably
-      above 10 % (classes) or 50 % (numbers): a pretrained model has little left to learn. A rise
-      by ``settled_percent`` % still fires.
-
-    The level of a loss says nothing in adversarial, reinforcement, metric, ranking and
-    self-supervised learning. The rule judges such a loss only if you name it.
+    Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
+    allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not
+    how they combine; its defaults fire on every loss that has converged.
 
     Parameters
     ----------
@@ -203,7 +184,7 @@ class LossNotDecreasing(Rule):
 
     def _since_start(self, state: State, point: Point, settled: float) -> Verdict:
         memory = state[point.key]
-        before, after = initial_cost(memory), recent_median(memory["saves"], self.smooth)
+        before, after = curve(memory).begun, recent_median(memory["saves"], self.smooth)
         healthy = self._measured(HEALTHY, before, after)
         if any_moved(state):
             return healthy
@@ -217,7 +198,7 @@ class LossNotDecreasing(Rule):
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
         """Return whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
-        fell = percent_decrease(initial_cost(memory), recent_median(memory["saves"], self.smooth))
+        fell = percent_decrease(curve(memory).begun, recent_median(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,
             "rose": memory.get("rose", False) or fell <= -percent,

@@ -6,31 +6,15 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory, another_fell, curve, with_cost
 from tocsin.rules._series import Direction, Point
-from tocsin.rules._window import (
-    Memory,
-    another_series_fell,
-    appended,
-    first_finite,
-    half_range,
-    quantile,
-)
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
+from tocsin.rules._window import half_range, quantile
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 
-_CROSSINGS = 5
+_CROSSINGS = 5  # of the median: fewer are a jump or a trend
 
 
 @register
@@ -38,16 +22,12 @@ _CROSSINGS = 5
 class LossOscillating(Rule):
     """The loss swings up and down instead of falling.
 
-    Judges the last ``window`` saves of each training loss. The swing is the distance between their
-    20th and 80th percentile. Fires when all of these are true:
-
-    * The swing is at least ``amplitude`` times the first loss.
-    * The swing is more than ``calm`` times the range of the first saves, half a window of them. So
-      a loss that was as noisy from the start does not fire (batches of one sample). LossDiverging
-      judges a loss that jumps up at once.
-    * The loss crossed its median at least five times.
-    * The median is not below half the first loss.
-    * No other loss of the run has fallen: competing losses (a GAN's) fall in turns.
+    The swing is the distance between the 20th and the 80th percentile of the last ``window`` saves
+    of a training loss. Fires when it is at least ``amplitude`` times the first loss and more than
+    ``calm`` times the range of the first saves, and the loss crossed its median five times, with a
+    median not below half the first loss. So a loss that was as noisy from the start (batches of one
+    sample) does not fire. Does not fire while another loss of the run has fallen: competing losses
+    (a GAN's) fall in turns.
 
     Parameters
     ----------
@@ -87,14 +67,14 @@ class LossOscillating(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        return appended(memory, cost, self.window // 2, self.window)
+        return with_cost(memory, cost, self.window // 2, self.window)
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory = series[point.key]
         last = [number for number in memory["last"] if number is not None]
         if len(last) < self.window:  # LossDiverging judges losses that are not finite
             return UNDECIDED
-        first = first_finite(memory)
+        first = curve(memory).start
         low, middle, high = (quantile(last, q) for q in (0.2, 0.5, 0.8))
         swing = high - low
         begun = 2 * half_range(memory["first"])
@@ -104,7 +84,7 @@ class LossOscillating(Rule):
         poor = middle >= first - abs(first) / 2
         if not (large and poor and _crossings(last, middle) >= _CROSSINGS):
             return healthy
-        if another_series_fell(series, point.key):
+        if another_fell(series, point.key):
             return healthy
         name = point.tensor.name
         detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"

@@ -5,20 +5,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory, curve, with_cost
 from tocsin.rules._series import Direction, Point, measured_cost
-from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
+from tocsin.rules._window import rounded
 from tocsin.rules.loss._losses import judge_losses, loss_reads
 
 
@@ -27,15 +19,11 @@ from tocsin.rules.loss._losses import judge_losses, loss_reads
 class LossSpike(Rule):
     """The loss has jumped far above all earlier values.
 
-    Compares each save of a training loss with its level: the median of the ``window`` saves before
-    it. Fires when the jump from the level exceeds each of these:
-
-    * ``ratio - 1`` times the level,
-    * ``z`` times the median absolute deviation of those saves,
-    * ``record`` times the distance from the level to the highest loss so far.
-
-    The last condition separates a bad batch from the noise of small batches and from restarts of
-    the learning rate. Set ``record`` to 0 for losses whose spikes stay below their start.
+    The level of a training loss is the median of the ``window`` saves before. Fires when a save is
+    above it by more than ``ratio - 1`` times the level, ``z`` times the median absolute deviation
+    of those saves, and ``record`` times the distance from the level to the highest loss so far. The
+    last condition separates a bad batch from the noise of small batches and from restarts of the
+    learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
     ExplodingTensor reports a loss that is not finite.
 
     Parameters
@@ -80,19 +68,19 @@ class LossSpike(Rule):
         if (number := rounded(cost)) is None:
             return memory or {"last": [], "highest": None}
         highest = memory.get("highest")
-        after = appended(memory, cost, 0, self.window)
+        after = with_cost(memory, cost, 0, self.window)
         return {**after, "highest": number if highest is None else max(number, highest)}
 
     def _judge(self, before: State, _: State, point: Point) -> Verdict:
         memory = before.get(point.key, {})
-        last = memory.get("last", ())
-        if len(last) < self.window or not math.isfinite(point.cost):
+        past = curve(memory)
+        if len(past.last) < self.window or not math.isfinite(point.cost):
             return UNDECIDED
-        usual = level(last)
+        usual = past.now
         jump = point.cost - usual
         least = max(
             (self.ratio - 1) * abs(usual),
-            self.z * median_deviation(last),
+            self.z * past.noise,
             self.record * (memory["highest"] - usual),
         )
         limit = usual + least

@@ -4,22 +4,18 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._curve import Memory, curve, with_cost
+from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
+    worst_verdict,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
-from tocsin.rules._window import Memory, appended, as_numbers, first_finite, tracked, worst_verdict
+from tocsin.rules._window import as_numbers, tracked
 
 _SAVES = 4  # in a row that must be too good
 
@@ -76,7 +72,7 @@ class LossTooGoodTooSoon(Rule):
             if step.mode_step - memory["begun"] > self.steps:  # no longer too soon
                 verdicts.append(HEALTHY)
                 continue
-            series[point.key] = memory = appended(memory, point.cost, _SAVES, _SAVES)
+            series[point.key] = memory = with_cost(memory, point.cost, _SAVES, _SAVES)
             verdicts.append(self._judge(memory, point, step))
         if not verdicts:
             return state, not_applicable(Reason.NO_TENSOR, "no loss or metric whose value is known")
@@ -85,7 +81,7 @@ class LossTooGoodTooSoon(Rule):
     def _judge(self, memory: Memory, point: Point, step: Step) -> Verdict:
         if len(memory["last"]) < _SAVES:
             return UNDECIDED
-        costs, first = as_numbers(memory["last"]), first_finite(memory)
+        costs, first = as_numbers(memory["last"]), curve(memory).start
         now, name = max(costs), point.tensor.name
         after = f"{step.mode_step - memory['begun']} steps"
         if point.rises:

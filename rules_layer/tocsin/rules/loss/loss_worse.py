@@ -7,30 +7,27 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._curve import Memory
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
-from tocsin.rules._window import Memory, in_digits, rounded
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
+from tocsin.rules._window import in_digits, rounded
+from tocsin.rules.loss._losses import (
+    NOT_FINITE,
+    had_reached,
+    judge_losses,
+    loss_reads,
+    lost_for_good,
+)
 
 _BLOCKS = 24  # complete ones before judging
 _TOGETHER = 0.06  # of the blocks, which are judged together
 _IN_A_ROW = 3  # blocks that end worse
-_NOT_FINITE = 3  # saves in a row
 _SIGNS = 8  # changes of sign of a loss that has no level
-_LARGEST = 1e300
-_FAST_SAVES, _FAST_TIMES = 5, 10.0
+_LARGEST = 1e300  # sums of larger losses are not finite
+_FAST_SAVES, _FAST_TIMES = 5, 10.0  # saves in a row that are so many ranges above the best
 _WITHOUT_END = 0.9  # share of what was learned, of a loss below zero
 _NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
 _LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
@@ -45,21 +42,14 @@ class LossWorse(Rule):
     """The loss has become worse and stays worse.
 
     Summarises each training loss over the whole run in at most 64 blocks. Fires when, in three
-    consecutive blocks, the last 6 % of them are above the best part so far by all of these:
-
-    * ``noises`` times the noise,
-    * 1.5 times the largest rise before the best,
-    * the share ``lost`` of what had been learned (90 % if the loss was below 0).
-
-    A loss that never fell must be above its start and above 90 % of all earlier saves, or never as
-    low as its very first value. Ignores rises below 1 % of the level, unless the loss had fallen by
-    20 times the noise. Also fires when five consecutive saves are above the best by more than ten
-    times the whole range of the loss, and when three are not finite. The scale of a loss does not
-    matter.
-
-    Ignores a loss that crosses zero, and one beside which another has fallen: competing losses rise
-    in turns. In adversarial, reinforcement, metric, ranking and self-supervised learning a loss has
-    no level to keep; the rule judges it only if you name it.
+    consecutive blocks, the last 6 % of them are above the best part so far. The rise must exceed
+    ``noises`` times the noise, 1.5 times the largest rise before the best, and the share ``lost``
+    of what had been learned (90 % below 0). A loss that never fell must be above its start and
+    above 90 % of all earlier saves. Also fires when five consecutive saves are above the best by
+    ten times the whole range of the loss, and when three are not finite. Ignores a loss that
+    crosses zero, and one beside which another has fallen: competing losses rise in turns. Losses
+    without a level (adversarial, reinforcement, metric, ranking, self-supervised) are judged only
+    if you name them.
 
     Parameters
     ----------
@@ -158,9 +148,8 @@ class LossWorse(Rule):
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
-        if memory["not_finite"] >= _NOT_FINITE:
-            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
-            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        if memory["not_finite"] >= NOT_FINITE:
+            return lost_for_good(point)
         if memory.get("saves", 0) < _BLOCKS:
             return UNDECIDED
         bad = memory.get("worse", 0) >= _IN_A_ROW or memory["far"] >= _FAST_SAVES
@@ -179,7 +168,7 @@ class LossWorse(Rule):
         is_now, at_start, at_best = in_digits(now, start, best)
         detail = f"{name} {what}: it is {is_now}; it started at {at_start}"
         if improved:
-            detail += f" and had {'risen' if point.rises else 'fallen'} to {at_best}"
+            detail += had_reached(point, at_best)
         evidence = {"loss": now, "best": best, "first": start}
         return _measured(
             violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory

@@ -6,39 +6,25 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import (
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._advice import MORE_TREES
+from tocsin.rules._curve import Memory, any_moved, better, curve, with_cost
+from tocsin.rules._series import TRAINING, Direction, Point, points
+from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
     measured,
     not_applicable,
-    register,
     violation,
-)
-from tocsin.rules._advice import MORE_TREES
-from tocsin.rules._series import TRAINING, Direction, Point, points
-from tocsin.rules._window import (
-    Memory,
-    any_moved,
-    appended,
-    initial_cost,
-    level,
-    median_deviation,
-    percent_decrease,
-    smaller,
-    tracked,
     worst_verdict,
 )
+from tocsin.rules._window import median_deviation, percent_decrease, tracked
 from tocsin.rules.loss._known_skill import follow_skill, has_skill
 from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
 from tocsin.rules.skill._pairing import SKILLS
 
-_FIRST = 5
+_FIRST = 5  # saves whose median is the start
 _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
 
 
@@ -47,26 +33,14 @@ _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fall
 class Underfitting(Rule):
     """Neither training nor validation loss has fallen: the model learns almost nothing.
 
-    Judges training steps, once a training loss has been saved for ``patience`` steps and ``2 *
-    smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
-    ``min_decrease_percent`` % below its start. A loss is the median of ``smooth`` saves. Its start
-    is the larger of its first save and the median of the first five. So a loss that fell and
-    levelled off never fires. A loss that started below 0 has fallen once it is below its start by
-    more than its noise.
-
-    Does not fire if the noise (the median absolute deviation) is more than twice that percentage,
-    or if one of several training losses has risen by it, since competing losses (a GAN's) do.
+    Fires after ``patience`` training steps when no loss of the run, in TRAIN or EVAL, was ever
+    ``min_decrease_percent`` % below its start, noise allowing. A loss is the median of ``smooth``
+    saves; its start is the larger of its first save and the median of the first five. Also fires,
+    whatever the noise, when evaluations are on average no better than the first one and the last
+    half of the training loss is not clearly below its first saves; with five evaluations, three
+    fifths of ``patience`` are enough. Does not fire if one of several training losses has risen as
+    much (competing losses do), or if comparisons with shuffled labels show that the model learns.
     Resolves when a loss falls.
-
-    Also fires, whatever the noise, when every loss has stayed where it started. With five
-    evaluations, it needs three fifths of ``patience``: their mean must not be 3 % better than the
-    first one, none 10 % better, and the last half of the training loss not clearly below its first
-    five saves. With fewer evaluations, it needs ``patience`` and 40 saves, and a training loss that
-    is not a tenth lower.
-
-    Ignores runs in which the hook compares losses with shuffled labels and the skill has grown by 5
-    %, or is reliably above 10 % for classes. Then the model learns and the loss is mostly noise, or
-    the model was pretrained.
 
     Parameters
     ----------
@@ -140,27 +114,27 @@ class Underfitting(Rule):
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
             return memory  # nothing else is needed
-        after = appended(memory, cost, _FIRST, self.smooth)
+        after = with_cost(memory, cost, _FIRST, self.smooth)
         after["saves"] = memory.get("saves", 0) + 1
         if len(after["last"]) == self.smooth:
-            now, begun = level(after["last"]), initial_cost(after)
+            now, begun = curve(after).now, curve(after).begun
             moved = abs(begun) * self.min_decrease_percent / 100
             if now <= begun - moved or _fell_below_zero(after, now, begun):
                 return {"fell": True}
-            after["best"] = smaller(memory.get("best"), now)
+            after["best"] = better(memory.get("best"), now)
             after["rose"] = memory.get("rose", False) or now >= begun + moved
         return after
 
     def _judge(self, series: State, point: Point, now: int) -> Verdict:
         if any_moved(series):
             return HEALTHY
-        memory = series[point.key]
-        best, begun = memory.get("best"), initial_cost(memory)
+        memory, course = series[point.key], curve(series[point.key])
+        best, begun = course.best, course.begun
         late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
         if not late or best is None or not math.isfinite(begun):
             return UNDECIDED
         fell = percent_decrease(begun, best)
-        if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
+        if course.noise > abs(begun) * self.min_decrease_percent / 50:
             return measured(HEALTHY, fell, self.min_decrease_percent, "below")
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
         detail = (

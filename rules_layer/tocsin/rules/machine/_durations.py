@@ -14,7 +14,7 @@ from tocsin.rules.machine._machine import samples
 
 _WIDTH = 1.02  # of a bin
 _MOST_BINS = 100  # of a minute; then the fastest are put together
-_LEAST, _MOST_SECONDS = 1e-6, 1e6
+_LEAST, _MOST_SECONDS = 1e-6, 1e6  # shorter and longer steps count as these
 
 Counts = Mapping[str, int]
 """The number of steps, by the bin of their duration."""

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import Read, Step, Tensor, not_applicable
+from tocsin.rules._rule import Read, Step, Tensor
+from tocsin.rules._verdicts import not_applicable
 
 MOST_WORKERS = 256  # more are left out, so that states stay small
-MOST_DEVICES = 1024
+MOST_DEVICES = 1024  # more are left out, so that states stay small
 
 STEPS = Read(roles=(Role.DURATION,), kinds=("step",), fields=("size", "mean"))
 """The training steps that ended in the minute: size 0 if there was none."""

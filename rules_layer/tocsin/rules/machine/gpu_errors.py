@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import HEALTHY, MACHINE, Reads, Rule, State, Step, register, violation
+from tocsin.rules import MACHINE, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, violation
 from tocsin.rules.machine._machine import known, none_of, system, where
 
 _SAYS = {

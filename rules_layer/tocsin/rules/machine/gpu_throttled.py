@@ -4,18 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, measured, violation
 from tocsin.rules.machine._machine import known, none_of, system, where
 
 

@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import (
     MINUTE,
     STEPS,
@@ -44,13 +32,11 @@ class InputBottleneck(Rule):
     """The training waits for its data while the GPU is idle.
 
     Fires when in each of five minutes the training waited for data for more than ``share`` of the
-    time, and the mean GPU utilization was below ``gpu`` %: busy GPUs mean that prefetching hides
-    the wait. Without a GPU the share alone decides. The wait is that of ``for batch in
-    hook.data(loader)``. If the loop does not use it, the time between two steps counts, provided
-    that a GPU confirms it. Ignores minutes in which no step ended.
-
-    The finding names the likely cause: a core that is always busy, with the training or with other
-    programs; a slow disk; or else a loader that is slow to answer or has too few workers.
+    time, and the mean GPU utilization was below ``gpu`` %; without a GPU the share alone decides.
+    The wait is that of ``for batch in hook.data(loader)``, or else the time between two steps,
+    provided that a GPU confirms it. Ignores minutes in which no step ended. The finding names the
+    likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or has
+    too few workers.
 
     Parameters
     ----------

@@ -9,22 +9,18 @@ from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
-    HEALTHY,
     MACHINE,
     PROFILES,
-    UNDECIDED,
     Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
-    measured,
     register,
     tensor_key,
-    violation,
 )
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 from tocsin.rules.machine._machine import (
     MOST_DEVICES,
     STEPS,
@@ -46,21 +42,16 @@ _BUSY_SHARE = 0.05  # of the samples
 class LowGPUUtilization(Rule):
     """All GPUs of the training are idle most of the time.
 
-    Fires when over ``minutes`` minutes more than 95 % of the samples are below ``threshold`` %: in
-    each minute, those of the busiest GPU. So a pause for an evaluation or a checkpoint does not
-    fire, nor one idle GPU beside busy ones. Only minutes in which a training step ended count, and
-    the first five do not.
-
-    Utilization is the share of time in which any kernel ran. A GPU can be 100 % utilized by small
+    Fires when over ``minutes`` minutes more than 95 % of the samples of the busiest GPU are below
+    ``threshold`` %. Only minutes in which a training step ended count, and the first five do not;
+    so pauses for an evaluation or a checkpoint do not fire. A GPU can be 100 % utilized by small
     kernels and still do little: from Hopper on, the evidence has the share of multiprocessors that
     were active.
 
-    With a ``window``, as in profile ``sagemaker``, it is Amazon's rule. Over the last ``window``
-    samples of each GPU, after more than ``patience``, it fires if the 95th percentile is below
-    ``threshold_p95``, or if it is above and the 5th percentile is below ``threshold_p5``. Amazon's
-    rule fired in every training: at the end of each epoch, and for each unused GPU. Here minutes
-    without a training step do not count, and neither does a GPU that was never used beside one that
-    was.
+    With a ``window``, as in profile ``sagemaker``, it is Amazon's rule: over the last ``window``
+    samples of each GPU, after more than ``patience``, the 95th percentile is below
+    ``threshold_p95``, or the 5th below ``threshold_p5``. Unlike Amazon's, it ignores minutes
+    without a training step, and a GPU that was never used beside one that was.
 
     Parameters
     ----------

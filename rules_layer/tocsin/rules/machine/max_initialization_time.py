@@ -4,20 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, PROFILES, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import STEPS, none_of, timed, trained
 
 
@@ -63,6 +51,5 @@ class MaxInitializationTime(Rule):
             return {"first": first}, measured(UNDECIDED, minutes, self.threshold)
         detail = f"no training step has ended in {minutes} minutes"
         tensor = step.tensors["steps"][0]
-        evidence = {"minutes": minutes, "threshold": self.threshold}
-        found = violation(Reason.LATE, detail, tensor, **evidence)
+        found = violation(Reason.LATE, detail, tensor, minutes=minutes, threshold=self.threshold)
         return {"first": first}, measured(found, minutes, self.threshold)

@@ -7,21 +7,8 @@ from statistics import median
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, Tensor, register, tensor_key
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import MOST_DEVICES, device, known, none_of, system
 
 _PIECES = 10  # of the window: the state keeps the minimum of each

@@ -29,15 +29,12 @@ class StalledTrainingRule(Rule):
     """The training has not saved a new step for a long time.
 
     Fires when no new step with a selected tensor was saved for ``threshold`` seconds and for
-    ``ratio`` times the longest interval between two steps so far. So a slow model that saves
-    rarely, or pauses for an evaluation, does not fire. Before the second interval the limit is
-    ``ratio`` times the threshold, and a step that comes is not late: it shows how long one takes.
-    The rule judges as time passes, and by the times at which the
-    steps were written, so a later check of the run gives the same verdict. Profile ``sagemaker`` is
-    Amazon's rule: the threshold alone.
-
-    Amazon's rule stops the job itself. Here a stop is an action: give the rule the action ``stop``.
-    It stops the job of the run in which the rule fired, never another job that matches a prefix.
+    ``ratio`` times the longest interval between two steps so far; before the second interval, for
+    ``ratio`` times the threshold. So a slow model that saves rarely, or pauses for an evaluation,
+    does not fire. The rule judges by the times at which the steps were written, so a later check of
+    the run gives the same verdict. Profile ``sagemaker`` is Amazon's rule: the threshold alone.
+    Amazon's rule stops the job itself; here a stop is an action, which stops the job of the run in
+    which the rule fired and no other.
 
     Parameters
     ----------

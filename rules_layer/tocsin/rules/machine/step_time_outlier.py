@@ -5,20 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._durations import Outliers, counted, is_measured, outliers, together
 from tocsin.rules.machine._machine import (
     MINUTE,
@@ -33,7 +21,7 @@ from tocsin.rules.machine._machine import (
 
 _WINDOW = 5  # minutes
 _ENOUGH = 50  # steps
-_DEVIATIONS = 5.0
+_DEVIATIONS = 5.0  # above the median: rare among usual steps
 
 Minute = Mapping[str, Any]
 """Steps by the bin of their duration (``bins``), and the seconds in which the training was ready to
@@ -46,17 +34,12 @@ run and had no core (``taken``).
 class StepTimeOutlier(Rule):
     """Some steps take far longer than the others, again and again.
 
-    Over the training steps of the last five minutes of each machine: a step is an outlier if it
-    takes longer than the median plus five standard deviations, and than ``ratio`` medians. The
-    deviation is estimated by the median absolute deviation, which outliers do not change. Fires
-    when there are more than ``outliers`` of them, and when the time beyond the median that they
-    took is more than ``share`` of all. If over half of the steps are slow they are the usual ones:
-    see SlowerThanBefore.
-
-    Steps that other work on the machine interrupts are no finding about the training. The time in
-    which the process was ready to run and waited for a core, or the hypervisor took it, is left out
-    of the outliers' time. If what is left is at most ``share``, the rule does not fire, and its
-    details say so.
+    A training step is an outlier if it takes longer than the median of the last five minutes plus
+    five standard deviations (by the median absolute deviation), and than ``ratio`` medians. Fires
+    when a machine has more than ``outliers`` of them, and the time beyond the median that they took
+    is more than ``share`` of all. The time in which the process was ready to run and waited for a
+    core, or the hypervisor took it, does not count: it is no finding about the training. If over
+    half of the steps are slow they are the usual ones: see SlowerThanBefore.
 
     Parameters
     ----------

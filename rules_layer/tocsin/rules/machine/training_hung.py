@@ -6,19 +6,8 @@ from statistics import median
 from typing import Annotated, ClassVar
 
 from tocsin.model import Measure, Outcome, Reason, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    MACHINE,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
+from tocsin.rules import MACHINE, Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules.machine._machine import (
     MINUTE,
     OTHER_STEPS,
@@ -105,10 +94,7 @@ class TrainingHung(Rule):
         minutes, seconds = minutes + 1, round(seconds + longest, 3)
         state = {**state, "idle": [minutes, seconds]}
         usual_step = median(state["medians"]) if state.get("medians") else 0.0
-        both = (
-            Measure(minutes, self.minutes),
-            Measure(seconds, self.ratio * usual_step),
-        )
+        both = (Measure(minutes, self.minutes), Measure(seconds, self.ratio * usual_step))
         decisive = min(both, key=lambda measure: measure.excess)
         if minutes < self.minutes or seconds < self.ratio * usual_step:
             return state, replace(UNDECIDED, measure=decisive)

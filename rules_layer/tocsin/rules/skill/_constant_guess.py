@@ -8,19 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._rule import (
-    HEALTHY,
-    UNDECIDED,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    violation,
-)
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._rule import State, Step, Tensor
+from tocsin.rules._verdicts import measured, not_applicable, violation, worst_verdict
+from tocsin.rules._window import rounded
 from tocsin.rules.skill._blocks import newest, with_part
-from tocsin.rules.skill._looks import with_streak
+from tocsin.rules.skill._looks import before_finding, with_streak
 from tocsin.rules.skill._pairing import (
     MOST_BLOCKS,
     MOST_SITES,
@@ -33,22 +25,22 @@ from tocsin.rules.skill._pairing import (
 
 _PATIENCE = 300  # training steps before the first look
 _CLEAR_SOONER = 150  # at losses that are clearly above the guess's
-_CLEARLY = 0.03
-_PATIENCE_FOR_EVALUATIONS = 200
-_COMPARISONS = 100
+_CLEARLY = 0.03  # of the guess's loss above it
+_PATIENCE_FOR_EVALUATIONS = 200  # training steps before evaluations are judged
+_COMPARISONS = 100  # before the first look
 _LOOKS = 2  # in a row
-_NOT_BELOW = 0.005  # of the constant guess's loss
+_NOT_BELOW = 0.005  # of the loss of a constant prediction
 _FAR_ABOVE = 3.0  # times the guess's loss: not even a loss that falls excuses it
-_FAR_PATIENCE = 200
+_FAR_PATIENCE = 200  # training steps: by then a loss has come down from a bad start
 _LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
 _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
-_LEAST_WON = 0.01
+_LEAST_WON = 0.01  # of the guess's loss: less is chance
 _MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
 _MANY_TIMES = 10  # the guess's loss, from which on a text says so
 _EVALUATIONS = 3  # in a row
 _MANY_EVALUATIONS = 8  # if none of them was better than the guess, some skill excuses nothing
-_SOME_SKILL = 0.2
+_SOME_SKILL = 0.2  # by other labels, that excuses nothing after so many evaluations
 _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
 
@@ -181,17 +173,14 @@ def _level(below: float) -> str:
 
 
 def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
-    if "below" not in memory:
-        return UNDECIDED
+    if early := before_finding(memory, "low", _LOOKS, "below", 0.0):
+        return early
     below = memory["below"]
-    if memory["low"] < _LOOKS:
-        return measured(HEALTHY, below, 0.0, "below")
     half = f"the last half of the run ({memory['n']} comparisons)"
     where = f"{_EVALUATIONS} consecutive evaluations" if "last" in memory else half
     kind = memory.get("kind")
     name = kind if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
     detail = f"{name} is {_level(below)} of a constant prediction in {where}{falls}"
-    evidence = {"below": below, "comparisons": memory["n"]}
-    found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+    found = violation(Reason.BELOW_THRESHOLD, detail, tensor, below=below, comparisons=memory["n"])
     return measured(found, below, 0.0, "below")

@@ -8,20 +8,21 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, Step, Tensor, measured, violation
+from tocsin.rules._rule import Read, Step, Tensor
 from tocsin.rules._series import TRAINING, points
 from tocsin.rules._train_eval import classify_loss
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import rounded
 
 GRADIENTS = Read(roles=(Role.GRADIENT,), fields=("size", "mean", "abs_mean", "max", "min"))
 """Reads gradients; the smallest may be that of the last bias."""
 
-_MOST_CLASSES = 1000
+_MOST_CLASSES = 1000  # more have a guess that no small run comes near
 _NO_SUM = 1e-3  # of its sizes: what the gradient of all scores together may be
 _SAVES = 10  # of training, in which that is so
-_NEARLY_ALL = 0.9
+_NEARLY_ALL = 0.9  # of the saves
 _SPENT = 300  # steps of training
-_EVALUATIONS = 4
+_EVALUATIONS = 4  # before judging
 _BETTER = 0.01  # than a guess: once is enough
 _UNIT = (0.75, 1.25)  # of the logarithm: a loss begins here that is a cross-entropy as it is
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._rule import UNDECIDED, State, Step, not_applicable
+from tocsin.rules._rule import State, Step
 from tocsin.rules._series import TRAINING
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, worst_verdict
 from tocsin.rules.skill._pairing import MOST_SITES, TOGETHER, LossSite, Memory, added, sites
 
 
@@ -84,6 +84,20 @@ def with_streak(
     if bad:
         return {key: count + 1}
     return {key: 0 if good or count < enough else count}
+
+
+def before_finding(
+    memory: Memory, bad: str, enough: int, value: str, limit: float
+) -> Verdict | None:
+    """Return the verdict while fewer than ``enough`` looks in a row were bad; then None.
+
+    ``bad`` is the key of their count, and ``value`` that of what must not be below ``limit``.
+    """
+    if bad not in memory:
+        return UNDECIDED
+    if memory[bad] >= enough:
+        return None
+    return measured(HEALTHY, memory[value], limit, "below") if value in memory else HEALTHY
 
 
 def _parts(site: LossSite, before: int | None, now: int) -> Iterator[tuple[LossSite, int]]:

@@ -27,16 +27,16 @@ LEAST_SKILL = 0.0025
 MOST_SITES = 4
 """The number of calls of a loss that a rule follows in one mode."""
 
-MOST_BLOCKS = 64
+MOST_BLOCKS = 64  # so that the state of a long run stays small
 
 TOGETHER = 16
 """Comparisons of a save in training that count as one. The first steps are compared one by one, and
 then only those that are saved; so a save counts, and of a long one each part of this length."""
 
-_STAKES = (0.2, 0.4, 0.8)
+_STAKES = (0.2, 0.4, 0.8)  # of bets on skill: small and large skill win soonest with one each
 _PROOF = math.log(100.0)
-_TIE = 1e-9
-_BATCHES = 8
+_TIE = 1e-9  # smaller differences of two losses are rounding
+_BATCHES = 8  # of blocks, from which the error of a mean is estimated
 
 # Student's t at 99.9 %, by degrees of freedom.
 _T = {2: 22.3, 3: 10.2, 4: 7.17, 5: 5.89, 6: 5.21, 7: 4.79}

@@ -9,10 +9,11 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, Step, Tensor, not_applicable, violation
+from tocsin.rules._rule import Read, Step, Tensor
 from tocsin.rules._series import SCALAR_FIELDS, Point, points
 from tocsin.rules._sketch import sketched
 from tocsin.rules._train_eval import classify_loss
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, not_applicable, violation
 from tocsin.rules._window import rounded
 
 ACCURACIES = Read(roles=(Role.METRIC,), fields=SCALAR_FIELDS)
@@ -27,7 +28,7 @@ _NEAR = 0.1  # of chance: so far a mean may always be
 _SURE = 0.5  # of chance: with larger errors nothing is known
 _LOSS = re.compile(r"(?i)(?:^|[/_.])loss$")
 _LEAST_LOSS = 0.66  # of a guess between two classes, and a little less
-_FAR = 1e6
+_FAR = 1e6  # larger losses count as this, so that their mean is finite
 _LARGEST_LOSS = 7.0  # of a guess between a thousand
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, Step, measured, violation
+from tocsin.rules._rule import Step
 from tocsin.rules._series import MOST_SERIES, points
 from tocsin.rules._train_eval import classify_loss
-from tocsin.rules._window import worst_verdict
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 
 # XGBoost's, and names that say which curve: "auc" alone may be that of precision and recall.
 _AREA = re.compile(r"(?i)-auc$|(?<![a-z])(?:roc_?auc|auc_?roc)(?![a-z])")
-_CHANCE = 0.5
+_CHANCE = 0.5  # area under the curve of a random order
 _LEAST = 0.501  # a model with any skill has more, once
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tocsin.rules.skill._classes import MOST_CLASSES, classes_of_labels, classes_of_predictions
 
 Numbers = NDArray[np.float64]
-_LEAST_PROBABILITY = 1e-7
-_DIGITS = 6
+_LEAST_PROBABILITY = 1e-7  # a confident mistake costs no more than this probability
+_DIGITS = 6  # of a number in the state
 
 
 @dataclass(frozen=True)

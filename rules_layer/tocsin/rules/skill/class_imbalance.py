@@ -7,22 +7,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from tocsin.model import Mode, Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.skill._chance import poisson_bound, wilson_bound
 from tocsin.rules.skill._classes import MOST_CLASSES, are_judged, count_labels, worker_batches
 
@@ -37,19 +23,14 @@ Counts = Mapping[str, Sequence[int]]
 class ClassImbalance(Rule):
     """Some classes are far more frequent in the training data than others, or are never learned.
 
-    Counts the labels of the saved steps of all workers. After ``samples`` labels it fires when the
-    most frequent class has more than ``threshold_imbalance`` times the labels of the rarest class.
-    (Amazon's text divides the smallest by the largest, which can never exceed 10.) It also fires
-    when more than the share ``threshold_misprediction`` of a class is predicted wrongly. Ignores
-    classes without a label, and steps of EVAL and PREDICT: validation data is often sorted by class
-    and only partly saved.
-
-    In profile ``recommended`` the difference must exceed chance: it uses confidence intervals of
-    ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for shares). That
-    profile does not judge mispredictions, because early in training every class is predicted
-    wrongly. It judges only labels that are classes: no real numbers, masks or tokens, and at most
-    100 classes. It ignores negative labels beside two or more other classes: PyTorch's losses
-    ignore -100, and scripts use such numbers for samples without a label.
+    Fires after ``samples`` labels of training steps when the most frequent class has more than
+    ``threshold_imbalance`` times the labels of the rarest, or when more than the share
+    ``threshold_misprediction`` of a class is predicted wrongly. Profile ``recommended`` does not
+    judge mispredictions, and the difference must exceed chance by ``sigmas`` standard deviations
+    (Poisson score intervals for counts, Wilson's for shares). It judges only labels that are
+    classes: no real numbers, masks or tokens, and no negative labels beside two or more other
+    classes. Steps of EVAL and PREDICT are ignored, since validation data is often sorted by class.
+    Amazon's text divides the smallest by the largest, which can never exceed 10.
 
     Parameters
     ----------

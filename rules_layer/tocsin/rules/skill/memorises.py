@@ -5,32 +5,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules.skill._looks import judge_evaluations, with_streak
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    Memory,
-    bounds,
-    has_proof,
-    percent,
-    recent,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import measured, violation
+from tocsin.rules.skill._looks import before_finding, judge_evaluations, with_streak
+from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
-_USELESS = 4  # evaluations in a row that are no better than a constant guess
+_USELESS = 4  # evaluations in a row that are no better than a constant prediction
 
 
 @register
@@ -39,12 +21,12 @@ class Memorises(Rule):
     """The model predicts the labels of the training data, but none of the evaluation data.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
-    and labels than for shuffled ones. Compares training with evaluations for each loss function,
-    over the last half of the saves of each. Fires when training has a skill of at least ``known``
-    and evaluations one below ``least_skill``, both with 99.9 % confidence, in two consecutive
-    checks. Four consecutive evaluations that are no better than a constant prediction count as
-    confidence, too. Waits for ``patience`` training steps and ``samples`` evaluation samples.
-    Resolved when evaluations gain skill: some models generalise late.
+    and labels than for shuffled ones. Fires when over the last half of the saves training has a
+    skill of at least ``known`` and evaluations one below ``least_skill``, both with 99.9 %
+    confidence, in two consecutive checks. Four consecutive evaluations that are no better than a
+    constant prediction count as confidence, too. Waits for ``patience`` training steps and
+    ``samples`` evaluation samples. Resolved when evaluations gain skill: some models generalise
+    late.
 
     Parameters
     ----------
@@ -103,12 +85,8 @@ class Memorises(Rule):
         return {**memory, **skills, **streak, "next": after}
 
     def _verdict(self, memory: Memory, _: Memory, site: LossSite) -> Verdict:
-        if "low" not in memory:
-            return UNDECIDED
-        if memory["low"] < _LOOKS:
-            if "skill" not in memory:
-                return HEALTHY
-            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
+        if early := before_finding(memory, "low", _LOOKS, "skill", self.least_skill):
+            return early
         skill, known = memory["skill"], memory["trained"]
         detail = (
             f"{site.tensor.kind or site.tensor.name}: skill is {percent(known)} in training, but "

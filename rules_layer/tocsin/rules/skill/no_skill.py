@@ -5,31 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules.skill._looks import judge_training_sites, with_streak
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    Memory,
-    bounds,
-    has_proof,
-    percent,
-    recent,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import measured, violation
+from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
+from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
-_COMPARISONS = 24
-_MANY_COMPARISONS = 100
+_COMPARISONS = 24  # before the first look
+_MANY_COMPARISONS = 100  # without a sign of skill: a low one is enough then
 _LOOKS = 2  # in a row
 
 
@@ -38,16 +20,13 @@ _LOOKS = 2  # in a row
 class NoSkill(Rule):
     """Predictions are no better with the right labels than with shuffled ones.
 
-    The hook computes each loss a second time with predictions and labels paired differently; for a
-    loss that a script computes by hand, it uses the outputs of other samples. The skill is the
-    share by which the true pairs have the lower loss: 0 if predictions do not depend on the sample.
-    It has no unit and needs no threshold for any kind of loss.
-
-    Checks after ``patience`` steps, and then each time the number of steps has grown by a quarter.
-    Each check uses the comparisons of the last half of all saves. Fires when two consecutive checks
-    find no proof of learning, and the skill is below ``least_skill`` with 99.9 % confidence. After
-    100 comparisons without any sign of learning, a skill below ``most_skill`` is enough. Proof of
-    learning resolves the rule: some models start late.
+    The hook computes each loss a second time with predictions and labels paired differently. The
+    skill is the share by which the true pairs have the lower loss: 0 if predictions do not depend
+    on the sample, for any kind of loss. Fires when two consecutive checks of the last half of all
+    saves find no proof of learning, and a skill below ``least_skill`` with 99.9 % confidence; or
+    below ``most_skill`` after 100 comparisons without any sign of learning. Checks after
+    ``patience`` steps, and then each time their number has grown by a quarter. Proof of learning
+    resolves the rule: some models start late.
 
     Parameters
     ----------
@@ -102,12 +81,8 @@ class NoSkill(Rule):
         return {**memory, **streak, "next": round(after) + 1, "skill": round(found.mean, 4)}
 
     def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
-        if "low" not in memory:
-            return UNDECIDED
-        if memory["low"] < _LOOKS:
-            if "skill" not in memory:
-                return HEALTHY
-            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
+        if early := before_finding(memory, "low", _LOOKS, "skill", self.least_skill):
+            return early
         skill = memory["skill"]
         name = site.tensor.kind or site.tensor.name
         detail = (

@@ -5,27 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    register,
-    violation,
-)
-from tocsin.rules.skill._looks import judge_training_sites, with_streak
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    Memory,
-    bounds,
-    percent,
-    recent,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import measured, violation
+from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
+from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, percent, recent
 
 _COMPARISONS = 12  # in what is judged together, at least
 _WINDOW = 0.125  # of all saves
@@ -90,12 +73,9 @@ class SkillLost(Rule):
         return {**memory, **streak, "best": best, "next": after, "skill": round(found.mean, 4)}
 
     def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
-        if "best" not in memory:
-            return UNDECIDED
-        if memory["lost"] < _LOOKS:
-            if "skill" not in memory:
-                return HEALTHY
-            return measured(HEALTHY, memory["skill"], self.kept * memory["best"], "below")
+        limit = self.kept * memory.get("best", 0.0)
+        if early := before_finding(memory, "lost", _LOOKS, "skill", limit):
+            return early
         best, skill = memory["best"], memory["skill"]
         detail = (
             f"{site.tensor.kind or site.tensor.name}: predictions hardly fit their labels better "
@@ -103,4 +83,4 @@ class SkillLost(Rule):
         )
         evidence = {"skill": skill, "best": best, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
-        return measured(found, skill, self.kept * best, "below")
+        return measured(found, skill, limit, "below")

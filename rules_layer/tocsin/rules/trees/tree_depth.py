@@ -7,21 +7,8 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Severity, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    PROFILES,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 
 _MOST_NODES = 100_000  # of a tree whose branches are followed
 
@@ -73,8 +60,7 @@ class TreeDepth(Rule):
         if depth <= self.depth:
             return state, measured(HEALTHY, depth, self.depth)
         detail = f"a tree is {depth} levels deep by {tensor.name}, more than {self.depth:g}"
-        evidence = {"depth": depth, "threshold": self.depth}
-        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, depth=depth, threshold=self.depth)
         return state, measured(fault, depth, self.depth)
 
 

@@ -8,19 +8,8 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Outcome, Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    measured,
-    not_applicable,
-    register,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 
 _EARLY = 5  # first steps of a worker, which show its usual delay
 _INTERVALS = 9  # intervals between steps, for their median
@@ -38,18 +27,12 @@ class StragglingWorker(Rule):
     """A worker is slower than the others.
 
     A worker's delay at a step is the time at which it wrote the step, minus the median time of its
-    peers. Fires after three consecutive saved steps in which the delay exceeds each of these:
-
-    * ``threshold_seconds``,
-    * ``ratio`` times the median interval between steps,
-    * twice the largest delay in its own first five steps, since some workers are always later: they
-      write more, or from farther away.
-
-    The delay must also last, unlike after a single slow upload: the peers have continued for half
-    of the first delay, and the worker has not made up a quarter of it.
-
-    The rule needs the times of at least two workers. If workers wait for each other at every step,
-    they write at the same time however slow one of them is, and the rule cannot fire.
+    peers. Fires after three consecutive saved steps in which the delay exceeds
+    ``threshold_seconds``, ``ratio`` times the median interval between steps, and twice the largest
+    delay in its own first five steps. The delay must last, unlike after a single slow upload: the
+    worker has not made up a quarter of it while its peers continued for half of it. If workers wait
+    for each other at every step, they write at the same time however slow one of them is, and the
+    rule cannot fire.
 
     Parameters
     ----------

@@ -8,35 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    UNDECIDED,
-    Meta,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    violation,
-)
+from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES, TRAINING
-from tocsin.rules.skill._pairing import (
-    SKILLS,
-    LossSite,
-    added,
-    bounds,
-    has_proof,
-    percent,
-    recent,
-)
+from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules.skill._pairing import SKILLS, LossSite, added, bounds, has_proof, percent, recent
 
-_BLOCKS = 16
+_BLOCKS = 16  # of comparisons, for each worker
 _ENOUGH = 24  # comparisons
-_WORKERS = 64
-_LARGEST = 1e100
+_WORKERS = 64  # more are not compared with each other
+_LARGEST = 1e100  # sums of larger losses are not finite
 
 _Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
 """The losses of each worker since the last save."""
@@ -47,14 +27,12 @@ _Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
 class WorkerLosses(Rule):
     """The loss of one worker is higher than that of all others.
 
-    Workers of a data-parallel training have the same weights and draw batches from the same data.
-    So the loss of each should be above the mean of the others in about half of the steps, however
-    the losses drift. Over the last half of all saves, the rule takes the difference as a share of
-    the larger loss. Fires when one worker is above the others too often for chance, and its mean
-    excess is above ``gap`` with 99.9 % confidence. Compares every step where the hook provides the
-    loss of every step, and the saved steps otherwise.
-
-    Do not use this rule if workers have different kinds of data by design.
+    Workers of a data-parallel training have the same weights and draw batches from the same data,
+    so the loss of each should be above the mean of the others in about half of the steps. Fires
+    when over the last half of all saves one worker is above the others too often for chance, and
+    its mean excess, as a share of the larger loss, is above ``gap`` with 99.9 % confidence.
+    Compares every step where the hook provides the loss of every step, and the saved steps
+    otherwise. Do not use this rule if workers have different kinds of data by design.
 
     Parameters
     ----------

@@ -5,21 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules import (
-    HEALTHY,
-    Meta,
-    Read,
-    Reads,
-    Rule,
-    State,
-    Step,
-    Tensor,
-    measured,
-    not_applicable,
-    register,
-    tensor_key,
-    violation,
-)
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register, tensor_key
+from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.workers._difference import DIFFERENCE_FIELDS, times_tolerance
 
 _SAME = 0.2  # changes are the same if they differ by at most this fraction of the larger one
@@ -33,22 +20,12 @@ class WorkersDisagree(Rule):
     """Workers that should have the same weights do not.
 
     Fires after three consecutive saved steps in which a weight differs between workers although it
-    was the same in all of them before. Weights with equal fingerprints are the same. Otherwise
-    sizes, means, extremes and norms must agree within ``rtol``, since different hardware rounds
-    differently.
-
-    Also fires when weights never agreed but change in the same way: in most of at least ten cases,
-    two consecutive changes of their mean differ by the same amount, to within a fifth. Then the
-    workers share gradients but started with different weights.
-
-    Compares files with the same step number, mode and mode step. If only one process evaluates, its
-    later steps have larger numbers than those of the others, and are not compared.
-
-    Shards of a model (FSDP, tensor or expert parallel) and ensembles do not fire: they differ from
-    their first common step on, by shape or by value, and change differently. Constant weights (a
-    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers diverge by
-    design (local SGD, a parameter server, experts that start as copies), leave this rule out, or
-    name other weights.
+    was the same in all of them before, beyond ``rtol`` in size, mean, extremes or norm. Also fires
+    when weights never agreed but change in the same way: the workers share gradients but started
+    with different weights. Compares files with the same step number, mode and mode step. Shards of
+    a model (FSDP, tensor or expert parallel) and ensembles do not fire, since they differ from
+    their first common step on and change differently. If workers diverge by design (local SGD, a
+    parameter server), leave this rule out, or name other weights.
 
     Parameters
     ----------
