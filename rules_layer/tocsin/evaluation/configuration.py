@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from tocsin.evaluation.ports import JobDescription, is_own
 from tocsin.evaluation.status_changes import configure
 from tocsin.evaluation.unit_of_work import UnitOfWork, Unusable
@@ -83,7 +85,7 @@ def load_rules(
     collections = files.collections
     job = _describe_job(work) if work.is_first_look or new_start else None
     found = replace(_configuration(work, job, given, files), collections=collections, job=job)
-    checkpoint = replace(work.checkpoint, job_watch=found.job_watch)
+    checkpoint = structs.replace(work.checkpoint, job_watch=found.job_watch)
     work.replace(configure(checkpoint, found.watched, found.refused))
     return found
 

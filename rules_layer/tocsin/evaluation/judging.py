@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
@@ -23,14 +23,18 @@ _MOST_NAME = 1024  # characters of a tensor's name in a finding
 _MOST_EVIDENCE = 50  # numbers
 _MOST_TEXT = 200  # characters of a name or a text of the evidence
 
+_NOTHING = not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
+
 
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:
     """The rule's record after this step, and its verdict; None if the rule did not give one."""
-    record = _with_found(checkpoint.rules[rule.name], rule, step)
+    record = checkpoint.rules[rule.name]
+    if any(step.tensors.values()) or not _found_nothing(record, rule, step):
+        record = _with_found(record, rule, step)
     if not will_judge(rule, record, step):
         return record, None
-    if not rule.is_custom and _still_finds_nothing(record, rule, step):
-        return record, not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
+    if not rule.is_custom and _found_nothing(record, rule, step):
+        return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
         encoded = msgspec.json.encode(state)
@@ -54,9 +58,8 @@ def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
     return not record.disabled and _is_seen(rule.options, record, step)
 
 
-def _still_finds_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
-    """Return whether the rule has found nothing to read so far, remembers nothing, and finds
-    nothing now.
+def _found_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
+    """Return whether the rule has found nothing to read so far, and remembers nothing.
 
     Its verdict is then what it was: long runs lack what many rules read.
     """
