@@ -59,15 +59,17 @@ def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
 
 
 def _found_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
-    """Return whether the rule has found nothing to read so far, and remembers nothing.
+    """Return whether the rule has found nothing that it needs so far, and remembers nothing.
 
     Its verdict is then what it was: long runs lack what many rules read.
     """
-    return bool(
-        record.last_step is not None
-        and not (record.applicable or record.state or step.tick or rule.reads.trial)
-        and len(record.missing or ()) == len(rule.reads.tensors) > 0
+    missing = record.missing
+    if not missing or record.applicable or record.state or step.tick or record.last_step is None:
+        return False
+    lacks = len(missing) == len(rule.reads.tensors) or any(
+        map(missing.__contains__, rule.reads.needs)
     )
+    return lacks and not rule.reads.trial
 
 
 def _line(error: BaseException, rule: Watched) -> str:

@@ -257,7 +257,9 @@ class HistoryRun:
         role, scalar = self._roles[name], np.array(value)
         kind = self._kind if role is Role.LOSS and not self._choices.losses else None
         shown = with_phase_first(name)
-        return Captured(shown, scalar, role=role, kind=kind, summary=summarize(scalar))
+        return Captured(
+            shown, scalar, role=role, kind=kind, summary=summarize(scalar, fingerprint=False)
+        )
 
 
 def _columns(scalars: Sequence[Scalar], counter: str) -> Columns:

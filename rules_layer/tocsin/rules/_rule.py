@@ -136,6 +136,8 @@ class Reads:
     ``runs``: other runs that the rule reads as well (URLs, or names of jobs beside this one).
     ``trial``: whether the rule gets the whole run up to the step.
     ``peers``: whether the rule compares workers. Then nothing is read of a run with one worker.
+    ``needs``: reads without which the rule does not apply. It is not evaluated again until each has
+    found a tensor.
     """
 
     tensors: Mapping[str, Read]
@@ -143,6 +145,7 @@ class Reads:
     runs: tuple[str, ...] = ()
     trial: bool = False
     peers: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,10 +213,20 @@ def measured(
     steps, too: a report then draws the measure of the whole run against its limit. The report
     names it by the first number of the evidence: with ``name``, a violation gets it as that one.
     """
+    evidence = verdict.evidence
     if name and verdict.violation:
-        rest = {key: number for key, number in verdict.evidence.items() if key != name}
-        verdict = replace(verdict, evidence={name: float(value), **rest})
-    return replace(verdict, measure=Measure(float(value), float(limit), side))
+        rest = {key: number for key, number in evidence.items() if key != name}
+        evidence = {name: float(value), **rest}
+    return Verdict(
+        verdict.outcome,
+        verdict.reason,
+        verdict.detail,
+        verdict.tensor,
+        verdict.worker,
+        evidence,
+        verdict.severity,
+        Measure(float(value), float(limit), side),
+    )
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:

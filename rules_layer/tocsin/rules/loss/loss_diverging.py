@@ -28,7 +28,6 @@ from tocsin.rules._window import (
     first_finite,
     half_range,
     level,
-    rounded,
     smaller,
 )
 from tocsin.rules.loss._losses import judge_losses, loss_reads
@@ -112,31 +111,30 @@ class LossDiverging(Rule):
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         after = appended(memory, cost, self.window, self.window)
-        if len(after["last"]) == self.window:
-            after["best"] = smaller(memory.get("best"), level(after["last"]))
-        if memory and (number := rounded(cost)) is not None:
+        now, is_full = level(after["last"]), len(after["last"]) == self.window
+        if is_full:
+            after["best"] = smaller(memory.get("best"), now)
+        if memory and (number := after["last"][-1]) is not None:
             after["least"] = min(number, memory.get("least", number))
-        after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
-        if len(after["last"]) == self.window:
-            now = level(after["last"])
+        after["marks"] = marked(memory.get("marks", {}), now)
+        if is_full:
             risen = memory.get("risen", False) or self._rise(after).found
             after["risen"] = risen and not now < first_finite(after)
             after["unbounded"] = memory.get("unbounded", False) or _falls_far(after, now)
         return after
 
     def _rise(self, memory: Memory) -> _Rise:
-        last, begun = memory["last"], memory["first"]
+        last, begun = as_numbers(memory["last"]), as_numbers(memory["first"])
         first, best = first_finite(memory), memory["best"]
-        lowest = min(as_numbers(last))
-        grown = lowest > _times(max(as_numbers(begun)), self.factor)
-        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
+        lowest, top, top_at_first = min(last), max(begun), max(begun[:3])
+        grown = lowest > _times(top, self.factor)
+        above = lowest > _times(top_at_first, self.factor)
         least = memory.get("least", -math.inf)  # of all but the very first
-        jumped = (above or least > _times(first, self.factor)) and level(
-            last
-        ) - first > self.noise * half_range(last)
+        jumped = above or least > _times(first, self.factor)
+        jumped = jumped and level(last) - first > self.noise * half_range(memory["last"])
         back = best is not None and lowest > self.comeback * best > 0
-        back = back and lowest > 0.8 * max(as_numbers(begun))
-        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
+        back = back and lowest > 0.8 * top
+        limit = _times(top if grown or not above else top_at_first, self.factor)
         if jumped and not (grown or above):
             lowest, limit = least, _times(first, self.factor)
         found = grown or jumped or back
