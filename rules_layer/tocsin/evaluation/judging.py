@@ -37,8 +37,9 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
-        encoded = msgspec.json.encode(state)
-        kept = msgspec.json.decode(encoded)
+        is_as_before = state is record.state and not rule.is_custom
+        encoded = b"" if is_as_before else msgspec.json.encode(state)
+        kept = state if is_as_before else msgspec.json.decode(encoded)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule may be anybody's
         what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
         return disabled(record, f"the rule failed: {what}"), None
@@ -104,11 +105,12 @@ def _not_json(value: object, where: str) -> str:
 
 def _with_found(record: RuleRecord, rule: Watched, step: Step) -> RuleRecord:
     """The record with the reads that have found nothing so far, up to this step."""
-    if step.tick:
+    before = record.missing
+    if step.tick or (before is not None and not any(map(step.tensors.get, before))):
         return record
-    before = _roles_read(rule) if record.missing is None else record.missing
+    before = _roles_read(rule) if before is None else before
     missing = {name: roles for name, roles in before.items() if not step.tensors.get(name)}
-    return record if missing == record.missing else replace(record, missing=missing)
+    return replace(record, missing=missing)
 
 
 def _roles_read(rule: Watched) -> dict[str, tuple[Role, ...]]:

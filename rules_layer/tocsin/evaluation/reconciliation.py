@@ -222,7 +222,7 @@ def _evaluate(
             due = 0.0 if ended else _event_files_due(ready, loaded, work.storage)
             if ports.now() < due:
                 return done, due
-            if any(rule.reads.trial for rule in selection.watched):
+            if selection.reads_runs:
                 files = [found.file for found in ready.files]
                 trial = ports.trials.until(
                     ready.step, files, selection.collections, work.storage, before, ports.storage

@@ -84,6 +84,7 @@ def points(
 
 
 def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) -> Iterator[Point]:
+    mode = step.mode.name
     for name, group in groupby(sorted(tensors, key=_NAME), _NAME):
         known = [(number, tensor) for tensor in group if (number := _scalar(tensor)) is not None]
         if not known:
@@ -95,7 +96,7 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
             lost = [number for number, _ in known if not math.isfinite(number)]
             value = _non_finite(lost) if lost else sum(number / len(known) for number, _ in known)
             _, worst = max(known, key=lambda pair: (not math.isfinite(pair[0]), sign * pair[0]))
-        yield Point(f"{step.mode.name}/{_short_key(name)}", worst, value, sign * value, up)
+        yield Point(f"{mode}/{_short_key(name)}", worst, value, sign * value, up)
 
 
 def measured_cost(

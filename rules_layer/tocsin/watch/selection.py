@@ -57,7 +57,7 @@ class Selection:
     _of_place: dict[tuple[Role | None, str | None], Chosen | None] = field(default_factory=dict)
     _arranged: dict[tuple[int, ...], Arrangement] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[str, ...]:
         """The other runs that rules compare with."""
         return tuple(sorted({run for rule in self.watched for run in rule.reads.runs}))
@@ -104,6 +104,11 @@ class Selection:
             known.lists(name)
             or self._matcher.matches(known.include_regex, name, f"collection {collection}")
         )
+
+    @cached_property
+    def reads_runs(self) -> bool:
+        """Return whether a rule reads the run itself, as a trial."""
+        return any(rule.reads.trial for rule in self.watched)
 
     @property
     def _alone(self) -> bool:
