@@ -16,6 +16,7 @@ from tocsin.tensors import (
     WATCH,
     BadCollections,
     Collections,
+    MemoryStorage,
     NotFound,
     RefusedFile,
     Storage,
@@ -139,7 +140,7 @@ def _configuration(
 ) -> Configuration:
     """The given file, the run's ``watch.json``, its job's rules, or the deployed default."""
     job_watch = work.checkpoint.job_watch
-    about = MACHINE if is_machine_run(work.checkpoint.run) else TRAINING
+    about = _subject(work)
     if given is not None:
         return _resolved(given, (), job_watch, about)
     problems: list[Unusable] = []
@@ -170,6 +171,13 @@ def _configuration(
     )
 
 
+def _subject(work: UnitOfWork) -> str | None:
+    """Return what the run's rules are about; None for a history, which has both subjects."""
+    if isinstance(work.storage, MemoryStorage) and work.storage.is_history:
+        return None
+    return MACHINE if is_machine_run(work.checkpoint.run) else TRAINING
+
+
 def _own(storage: Storage, problems: list[Unusable]) -> Watch | None:
     """The run's own watch file, as far as it can be used; None if there is none that can."""
     try:
@@ -196,7 +204,7 @@ def _problem(name: str, fault: Fault) -> Unusable:
 
 
 def _resolved(
-    watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None, about: str
+    watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None, about: str | None
 ) -> Configuration:
     watched, refused = resolve(watch, about)
     unusable = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
