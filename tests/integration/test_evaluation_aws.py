@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import boto3
 import msgspec
 import pytest
 from botocore.stub import ANY, Stubber
+from msgspec.structs import replace
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import boto3
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tocsin.aws.connect.replay import connect_replay
 from tocsin.aws.replays import StoredReplay
 from tocsin.aws.run_listing import runs_below

@@ -6,9 +6,12 @@ the next one switches off that rule and no other.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, PartlyJudged
 from tocsin.evaluation.folding import OnVerdict, advance, fold
@@ -70,13 +73,14 @@ def judge_step(
     ``check_reads`` raises if a service failed while a rule read the run by itself.
     False if time was up between two custom rules; then what was judged is committed.
     """
-    left = [rule for rule in watched if not work.checkpoint.has_judged(rule.name, ready.step)]
+    left = work.checkpoint.not_judged(watched, ready.step)
     own, custom = _divided(left)
     done = [rule.name for rule in watched if rule not in custom]
     points: list[Point] = []
 
     def judged(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
-        points.extend(point_of(rule, step, verdict, status))
+        if (point := point_of(rule, step, verdict, status)) is not None:
+            points.append(point)
         on_verdict(rule, step, verdict, status)
 
     after = fold(advance(work.checkpoint, ready), own, loaded.steps, judged)
@@ -104,9 +108,9 @@ def judge_step(
             after,
             references=loaded.references,
             unreadable=before.unreadable + len(loaded.unreadable),
-            points=(*before.points, *points, *scalars_of(loaded.steps)),
         )
     )
+    work.trace((*points, *scalars_of(ready.without_tensors, loaded.tensors)))
     return True
 
 
@@ -120,7 +124,7 @@ def judge_tick(work: UnitOfWork, watched: Iterable[Watched], now: float, care: C
     if not timed or now <= checkpoint.last_tick:
         return
     last, waiting_since = last_step(checkpoint), checkpoint.seen_at
-    tick = replace(last, time=now, tick=True, waiting_since=waiting_since)
+    tick = dataclasses.replace(last, time=now, tick=True, waiting_since=waiting_since)
     steps = {rule.name: tick for rule in timed}
     own, custom = _divided(timed)
     work.replace(fold(replace(checkpoint, last_tick=now), own, steps))
@@ -156,8 +160,8 @@ def _commit_part(
             ended=after.ended,
             outbox=after.outbox,
             sequence=after.sequence,
-            points=(*before.points, *points),
             partly=partly,
         )
     )
+    work.trace(points)
     work.commit()

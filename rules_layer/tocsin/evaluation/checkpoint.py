@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import field
+from msgspec.structs import replace
 
 from tocsin.causes import Finding, Lead, causes_first
 from tocsin.evaluation.trace import Point
@@ -23,13 +24,12 @@ from tocsin.events import (
 )
 from tocsin.model import Evidence, Mode, Role, RuleStatus, Severity, TensorSummary
 from tocsin.tensors import Entry, IndexFile
-from tocsin.watch import Watch
+from tocsin.watch import Watch, Watched
 
 MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """One evaluation that broke a rule."""
 
     step: int
@@ -42,8 +42,7 @@ class Violation:
     evidence: Evidence
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """An earlier save of a tensor: its summary if that was captured, its record if there is one."""
 
     step: int
@@ -59,8 +58,7 @@ class Reference:
         return index, entry
 
 
-@dataclass(frozen=True)
-class PartlyJudged:
+class PartlyJudged(msgspec.Struct, frozen=True):
     """A step after the frontier that some rules have judged: those that have it in their records.
 
     rules: their names in the configuration.
@@ -74,8 +72,7 @@ References = Mapping[str, tuple[Reference, ...]]
 """Mode, worker and tensor -> its earlier saves that rules look back at, newest first."""
 
 
-@dataclass(frozen=True)
-class RuleRecord:
+class RuleRecord(msgspec.Struct, frozen=True):
     """A rule's state and what it has found.
 
     severity: as configured, or that of the verdict; None in a checkpoint of an earlier version.
@@ -113,8 +110,7 @@ class RuleRecord:
     last_change: StatusChange | None = None
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The progress of a run's evaluation: its frontier, each rule's record, and events to publish.
 
     frontier: the last step evaluated or given up, -1 at first.
@@ -252,9 +248,10 @@ class Checkpoint:
         """The start of the job: the first worker's, where each worker made an id of its own."""
         return self.run_ids[min(self.run_ids)] if self.run_ids else None
 
-    def has_judged(self, rule: str, step: int) -> bool:
-        """Return whether a rule has judged a step after the frontier."""
-        return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
+    def not_judged(self, rules: Iterable[Watched], step: int) -> list[Watched]:
+        """Return the rules that have not judged a step after the frontier."""
+        done = self.partly.rules if self.partly is not None and step <= self.partly.step else ()
+        return [rule for rule in rules if rule.name not in done]
 
     @property
     def start(self) -> str | None:

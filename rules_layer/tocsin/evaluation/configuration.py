@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from tocsin.evaluation.ports import JobDescription, is_own
 from tocsin.evaluation.status_changes import configure
 from tocsin.evaluation.unit_of_work import UnitOfWork, Unusable
@@ -14,6 +16,7 @@ from tocsin.tensors import (
     WATCH,
     BadCollections,
     Collections,
+    MemoryStorage,
     NotFound,
     RefusedFile,
     Storage,
@@ -83,7 +86,7 @@ def load_rules(
     collections = files.collections
     job = _describe_job(work) if work.is_first_look or new_start else None
     found = replace(_configuration(work, job, given, files), collections=collections, job=job)
-    checkpoint = replace(work.checkpoint, job_watch=found.job_watch)
+    checkpoint = structs.replace(work.checkpoint, job_watch=found.job_watch)
     work.replace(configure(checkpoint, found.watched, found.refused))
     return found
 
@@ -137,7 +140,7 @@ def _configuration(
 ) -> Configuration:
     """The given file, the run's ``watch.json``, its job's rules, or the deployed default."""
     job_watch = work.checkpoint.job_watch
-    about = MACHINE if is_machine_run(work.checkpoint.run) else TRAINING
+    about = _subject(work)
     if given is not None:
         return _resolved(given, (), job_watch, about)
     problems: list[Unusable] = []
@@ -168,6 +171,13 @@ def _configuration(
     )
 
 
+def _subject(work: UnitOfWork) -> str | None:
+    """Return what the run's rules are about; None for a history, which has both subjects."""
+    if isinstance(work.storage, MemoryStorage) and work.storage.is_history:
+        return None
+    return MACHINE if is_machine_run(work.checkpoint.run) else TRAINING
+
+
 def _own(storage: Storage, problems: list[Unusable]) -> Watch | None:
     """The run's own watch file, as far as it can be used; None if there is none that can."""
     try:
@@ -194,7 +204,7 @@ def _problem(name: str, fault: Fault) -> Unusable:
 
 
 def _resolved(
-    watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None, about: str
+    watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None, about: str | None
 ) -> Configuration:
     watched, refused = resolve(watch, about)
     unusable = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from tocsin.histories import Columns
+from tocsin.histories import GPU, STEP, WAIT, Columns
 from tocsin.rules import RECOMMENDED, TRAINING, rule_names
 from tocsin.watch import RuleConfig, Watch, encode_watch
 
@@ -18,6 +18,13 @@ _OF_EPOCHS: Mapping[str, Mapping[str, Any]] = {
     "LossDiverging": {"window": 4},
 }
 
+# What each rule about the machine needs. A row is one step, where a minute is the median of many.
+_ABOUT_MACHINE: tuple[tuple[str, Set[str], Mapping[str, Any]], ...] = (
+    ("SlowerThanBefore", {STEP}, {"ratio": 0.5}),
+    ("InputBottleneck", {STEP, WAIT}, {}),
+    ("LowGPUUtilization", {GPU}, {}),
+)
+
 
 def watch_of_history(columns: Columns) -> bytes:
     """The content of ``watch.json`` for a history with these columns.
@@ -28,6 +35,11 @@ def watch_of_history(columns: Columns) -> bytes:
     fitted: dict[str, Mapping[str, Any]] = dict(_OF_EPOCHS) if columns.coarse else {}
     fitted["ExplodingTensor"] = {"tensor_regex": _named(columns.finite)}
     rules = [RuleConfig(name, None, fitted.get(name, {})) for name in _recommended()]
+    rules += [
+        RuleConfig(name, None, parameters)
+        for name, kinds, parameters in _ABOUT_MACHINE
+        if columns.measured >= kinds
+    ]
     if columns.scores:
         scores = {"tensor_regex": _named(columns.scores), "direction": "rises"}
         lost = {**scores, "factor": 1.5, "window": 4 if columns.coarse else 8}

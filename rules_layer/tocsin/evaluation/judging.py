@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
@@ -23,18 +23,23 @@ _MOST_NAME = 1024  # characters of a tensor's name in a finding
 _MOST_EVIDENCE = 50  # numbers
 _MOST_TEXT = 200  # characters of a name or a text of the evidence
 
+_NOTHING = not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
+
 
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:
     """The rule's record after this step, and its verdict; None if the rule did not give one."""
-    record = _with_found(checkpoint.rules[rule.name], rule, step)
+    record = checkpoint.rules[rule.name]
+    if any(step.tensors.values()) or not _found_nothing(record, rule, step):
+        record = _with_found(record, rule, step)
     if not will_judge(rule, record, step):
         return record, None
-    if not rule.is_custom and _still_finds_nothing(record, rule, step):
-        return record, not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
+    if not rule.is_custom and _found_nothing(record, rule, step):
+        return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
-        encoded = msgspec.json.encode(state)
-        kept = msgspec.json.decode(encoded)
+        is_as_before = state is record.state and not rule.is_custom
+        encoded = b"" if is_as_before else msgspec.json.encode(state)
+        kept = state if is_as_before else msgspec.json.decode(encoded)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule may be anybody's
         what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
         return disabled(record, f"the rule failed: {what}"), None
@@ -54,17 +59,18 @@ def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
     return not record.disabled and _is_seen(rule.options, record, step)
 
 
-def _still_finds_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
-    """Return whether the rule has found nothing to read so far, remembers nothing, and finds
-    nothing now.
+def _found_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
+    """Return whether the rule has found nothing that it needs so far, and remembers nothing.
 
     Its verdict is then what it was: long runs lack what many rules read.
     """
-    return bool(
-        record.last_step is not None
-        and not (record.applicable or record.state or step.tick or rule.reads.trial)
-        and len(record.missing or ()) == len(rule.reads.tensors) > 0
+    missing = record.missing
+    if not missing or record.applicable or record.state or step.tick or record.last_step is None:
+        return False
+    lacks = len(missing) == len(rule.reads.tensors) or any(
+        map(missing.__contains__, rule.reads.needs)
     )
+    return lacks and not rule.reads.trial
 
 
 def _line(error: BaseException, rule: Watched) -> str:
@@ -99,11 +105,12 @@ def _not_json(value: object, where: str) -> str:
 
 def _with_found(record: RuleRecord, rule: Watched, step: Step) -> RuleRecord:
     """The record with the reads that have found nothing so far, up to this step."""
-    if step.tick:
+    before = record.missing
+    if step.tick or (before is not None and not any(map(step.tensors.get, before))):
         return record
-    before = _roles_read(rule) if record.missing is None else record.missing
+    before = _roles_read(rule) if before is None else before
     missing = {name: roles for name, roles in before.items() if not step.tensors.get(name)}
-    return record if missing == record.missing else replace(record, missing=missing)
+    return replace(record, missing=missing)
 
 
 def _roles_read(rule: Watched) -> dict[str, tuple[Role, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tocsin.evaluation.checkpoint import References
@@ -23,7 +24,7 @@ from tocsin.tensors import (
     fetch,
     with_details,
 )
-from tocsin.watch import Selection
+from tocsin.watch import Arrangement, Selection
 
 if TYPE_CHECKING:
     from tocsin.trial import PastTrial
@@ -37,12 +38,14 @@ class LoadedStep:
     """A step with its tensors.
 
     steps: the step as each rule sees it, by the rule's name in the configuration.
+    tensors: the tensors that rules read.
     unreadable: the tensors and runs that could not be read, with the reason.
     references: the earlier saves that the next step needs.
     values: the values in memory that the next step needs.
     """
 
     steps: Mapping[str, Step]
+    tensors: Sequence[Tensor]
     bytes_read: int
     unreadable: tuple[str, ...]
     references: References
@@ -73,22 +76,21 @@ def load(
     others = {
         run: _read_other(run, files, selection, storage.url, open_run) for run in selection.runs
     }
-    step = ready.without_tensors
-    steps = {
-        rule.name: replace(
-            step,
-            tensors=own.tensors[rule.name],
-            others={
-                run: others[run].tensors[rule.name]
-                for run in rule.reads.runs
-                if rule.name in others[run].tensors
-            },
-        )
-        for rule in selection.watched
-    }
+    bare = ready.without_tensors
+    steps: dict[str, Step] = {}
+    for rules, tensors in own.views:
+        seen = MappingProxyType(tensors)  # several rules share it
+        step = Step(bare.step, bare.mode, bare.mode_step, bare.time, seen, times=bare.times)
+        steps.update(dict.fromkeys(rules, step))
+    for rule in selection.watched:
+        if rule.reads.runs:
+            there = {run: others[run].of(rule.name) for run in rule.reads.runs}
+            known = {run: tensors for run, tensors in there.items() if tensors is not None}
+            steps[rule.name] = replace(steps[rule.name], others=known)
     everything = (own, *others.values())
     return LoadedStep(
         steps,
+        tensors=own.tensors,
         bytes_read=sum(found.size for found in everything),
         unreadable=tuple(why for found in everything for why in found.unreadable),
         references=own.references,
@@ -98,13 +100,18 @@ def load(
 
 @dataclass(frozen=True)
 class _Loaded:
-    """The tensors of one run's step, by rule and read, and the references to them."""
+    """The tensors of one run's step, also by the rules that see the same, and references."""
 
-    tensors: Mapping[str, ByRead]
+    tensors: Sequence[Tensor]
+    views: Sequence[tuple[tuple[str, ...], ByRead]]
     size: int
     unreadable: tuple[str, ...]
     references: References = field(default_factory=dict)
     values: Mapping[ValueKey, FetchedValue] = field(default_factory=dict)
+
+    def of(self, rule: str) -> ByRead | None:
+        """The tensors of a rule; None where nothing was read."""
+        return next((tensors for rules, tensors in self.views if rule in rules), None)
 
 
 def _read(
@@ -116,37 +123,22 @@ def _read(
 ) -> _Loaded:
     needed = [each for file in files for each in needed_tensors(file, selection, references)]
     fetched = fetch(storage, [record for each in needed for record in each.records()], values)
-    reads: dict[str, dict[str, list[Tensor]]] = {
-        rule.name: {name: [] for name in rule.reads.tensors} for rule in selection.watched
-    }
+    found = [each.tensor(fetched) for each in needed]
     later = dict(references)
-    for each in needed:
-        tensor, details = each.tensor(fetched)
-        shown: dict[tuple[int, bool, Detail | None], Tensor] = {}
-        for rule, name, read in each.chosen.reads:
-            asked = (read.back, read.values, read.detail)
-            if asked not in shown:
-                shown[asked] = _shown(tensor, read, details)
-            reads[rule.name][name].append(shown[asked])
-        key = reference_key(each.file, each.entry)
-        if (depth := each.chosen.depth) and (key in later or len(later) < MOST_REFERENCES):
-            later[key] = (each.reference(tensor.summary), *references.get(key, ()))[:depth]
+    for each, (tensor, _) in zip(needed, found, strict=True):
+        if depth := each.chosen.depth:
+            key = reference_key(each.file, each.entry)
+            if key in later or len(later) < MOST_REFERENCES:
+                later[key] = (each.reference(tensor.summary), *references.get(key, ()))[:depth]
     refused = [
         ((file.worker, name, file.step), why)
         for file in files
         for name, why in file.refused.items()
     ]
     deep = {(each.file.worker, each.entry.name) for each in needed if each.chosen.depth}
-    is_sharded = any(each.entry.shard for each in needed)
     return _Loaded(
-        {
-            rule.name: {
-                name: joined(found) if is_sharded and not read.values else tuple(found)
-                for name, read in rule.reads.tensors.items()
-                for found in (reads[rule.name][name],)
-            }
-            for rule in selection.watched
-        },
+        [tensor for tensor, _ in found],
+        _views(found, selection.arranged([each.chosen for each in needed])),
         fetched.size,
         tuple(
             f"step {step}, {worker}, {name}: {why}"
@@ -159,6 +151,22 @@ def _read(
             if value.value is not None and key[:2] in deep
         },
     )
+
+
+def _views(
+    found: Sequence[tuple[Tensor, Mapping[Detail, TensorSummary]]], arrangement: Arrangement
+) -> list[tuple[tuple[str, ...], ByRead]]:
+    """The tensors by rules and their reads, each with as much as the read asks for."""
+    shown = [_shown(found[at][0], read, found[at][1]) for at, read in arrangement.shown]
+    is_sharded = any(tensor.shard for tensor, _ in found)
+    groups = []
+    for group in arrangement.groups:
+        tensors = tuple([shown[at] for at in group.places])
+        groups.append(joined(tensors) if is_sharded and not group.values else tensors)
+    return [
+        (rules, {name: groups[number] for name, number in view.items()})
+        for rules, view in arrangement.views
+    ]
 
 
 def _read_other(
@@ -177,9 +185,9 @@ def _read_other(
         storage = open_run(beside(own, run))
         there = list(same_files(storage, files))
     except (PermissionError, ValueError) as error:
-        return _Loaded({}, 0, (f"the other run {run}: {error}",))
+        return _Loaded((), (), 0, (f"the other run {run}: {error}",))
     if not there:
-        return _Loaded({}, 0, ())
+        return _Loaded((), (), 0, ())
     return _read(there, Selection(rules, selection.collections), storage, {}, {})
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, islice
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.messages import Hint

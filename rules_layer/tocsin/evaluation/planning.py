@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tocsin.rules import Step
 from tocsin.tensors import (
@@ -35,7 +36,7 @@ class ReadyStep:
     files: Sequence[FoundFile]
     missing: int
 
-    @property
+    @cached_property
     def alike(self) -> Sequence[FoundFile]:
         """The files of the first worker's mode and mode step: only these are one step.
 
@@ -46,7 +47,7 @@ class ReadyStep:
         which = first.mode, first.mode_step
         return tuple(f for f in self.files if (f.file.mode, f.file.mode_step) == which)
 
-    @property
+    @cached_property
     def without_tensors(self) -> Step:
         """The step as rules see it, if it has files, without its tensors."""
         first, times = self.files[0].file, {f.file.worker: f.modified for f in self.alike}

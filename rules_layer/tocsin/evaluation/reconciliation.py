@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.careful import Care, judge_step, switch_off
 from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
@@ -167,7 +170,7 @@ def _wait(work: UnitOfWork, until: float | None) -> Progress:
     wake_at = _schedule_wake(work, until)
     work.commit()
     work.commit()  # that the last changes are published
-    return replace(_next_look(work), wake_at=wake_at)
+    return dataclasses.replace(_next_look(work), wake_at=wake_at)
 
 
 def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
@@ -219,7 +222,7 @@ def _evaluate(
             due = 0.0 if ended else _event_files_due(ready, loaded, work.storage)
             if ports.now() < due:
                 return done, due
-            if any(rule.reads.trial for rule in selection.watched):
+            if selection.reads_runs:
                 files = [found.file for found in ready.files]
                 trial = ports.trials.until(
                     ready.step, files, selection.collections, work.storage, before, ports.storage
@@ -283,7 +286,7 @@ def _fold(
         reason = (
             f"step {ready.step} was skipped: {SKIP_ATTEMPTS} attempts to evaluate it did not finish"
         )
-        left = [rule for rule in watched if not before.has_judged(rule.name, ready.step)]
+        left = before.not_judged(watched, ready.step)
         work.replace(skip(advance(before, ready), left, ready.without_tensors, reason))
     else:
         work.replace(advance(before, ready))

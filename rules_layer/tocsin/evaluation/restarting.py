@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import islice
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.planning import GRACE_SECONDS, FoundFile

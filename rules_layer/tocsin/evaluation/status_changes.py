@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.not_judged import NotJudged, why_not_judged

@@ -6,7 +6,7 @@ import math
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Outcome, Role, RuleStatus, Verdict
-from tocsin.rules import Step
+from tocsin.rules import Step, Tensor
 from tocsin.words import cut
 
 UNDECIDED, HEALTHY, VIOLATION, FIRING = "uhvf"
@@ -27,6 +27,7 @@ _BUCKETS = 400  # that a lane of more than MOST_POINTS is thinned to
 _NEAR = 50  # points around the first firing, and the newest ones, that are not thinned
 _VERSION = 1
 _MOST_NAME = 1024
+_FOUND = {Outcome.HEALTHY: HEALTHY, Outcome.UNDECIDED: UNDECIDED}
 _RANKS = np.zeros(256, np.uint8)
 _RANKS[list(b"uhvf")] = range(4)
 
@@ -130,7 +131,8 @@ class Trace:
     lanes: dict[str | Scalar, Lane] = field(default_factory=dict)
 
     def add(self, rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
-        self.extend(point_of(rule, step, verdict, status))
+        if (point := point_of(rule, step, verdict, status)) is not None:
+            self.extend((point,))
 
     def extend(self, points: Iterable[Point]) -> None:
         """Add points; the same ones again change nothing."""
@@ -153,33 +155,29 @@ class Trace:
         return not isinstance(of, str) and scalars >= MOST_SCALARS
 
 
-def point_of(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> Iterator[Point]:
-    """The point of a verdict, if the rule applies to the step."""
-    if step.tick or verdict.outcome is Outcome.NOT_APPLICABLE:
-        return
-    found = {Outcome.HEALTHY: HEALTHY, Outcome.UNDECIDED: UNDECIDED}.get(verdict.outcome)
+def point_of(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> Point | None:
+    """The point of a verdict; None if the rule does not apply to the step."""
+    if verdict.outcome is Outcome.NOT_APPLICABLE or step.tick:
+        return None
+    found = _FOUND.get(verdict.outcome)
     if found is None:
         found = FIRING if status is RuleStatus.ISSUES_FOUND else VIOLATION
     if (measure := verdict.measure) is None:
-        yield Point(rule, step.step, found)
-    else:
-        value, limit = _finite(measure.value), _finite(measure.limit)
-        yield Point(rule, step.step, found, value, limit, measure.side == "below")
+        return Point(rule, step.step, found)
+    value, limit = _finite(measure.value), _finite(measure.limit)
+    return Point(rule, step.step, found, value, limit, measure.side == "below")
 
 
-def scalars_of(steps: Mapping[str, Step]) -> Iterator[Point]:
-    """The losses, metrics and learning rates that rules read of a step, each once."""
-    found: dict[Scalar, Point] = {}
-    for step in steps.values():
-        for tensors in step.tensors.values():
-            for tensor in tensors:
-                kind = SCALARS.get(tensor.role)
-                if kind is None or tensor.summary.size not in (None, 1):
-                    continue
-                name = cut(tensor.name, _MOST_NAME)
-                of = (kind, step.mode.name, name, cut(tensor.worker, _MOST_NAME))
-                found[of] = Point(of, step.step, value=_finite(tensor.summary.mean))
-    yield from sorted(found.values(), key=lambda point: point.of[0] != "loss")
+def scalars_of(step: Step, tensors: Iterable[Tensor]) -> list[Point]:
+    """The losses, metrics and learning rates among the tensors of a step, losses first."""
+    found: list[Point] = []
+    for tensor in tensors:
+        kind = SCALARS.get(tensor.role)
+        if kind is not None and tensor.summary.size in (None, 1):
+            name = cut(tensor.name, _MOST_NAME)
+            of = (kind, step.mode.name, name, cut(tensor.worker, _MOST_NAME))
+            found.append(Point(of, step.step, value=_finite(tensor.summary.mean)))
+    return sorted(found, key=lambda point: point.of[0] != "loss")
 
 
 def _finite(value: float | None) -> float | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from tocsin.evaluation.bounds import BoundedFiles
 from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
 from tocsin.evaluation.ports import EvaluationPorts
+from tocsin.evaluation.trace import Point
 from tocsin.events import (
     CHECKPOINTS_UNREADABLE,
     EVALUATION_LAG,
@@ -85,6 +88,7 @@ class UnitOfWork:
         self.storage = ports.storage(checkpoint.run)
         self.files = BoundedFiles(self.storage, until, ports.now)
         self._checkpoint = self._committed = checkpoint
+        self._points: list[Point] = []
         self._version = version
         self.is_first_look = version is None
 
@@ -115,11 +119,15 @@ class UnitOfWork:
     @property
     def is_uncommitted(self) -> bool:
         """Return whether there is something to remember that is not remembered yet."""
-        return self._checkpoint != self._committed
+        return bool(self._points) or self._checkpoint != self._committed
 
     def replace(self, checkpoint: Checkpoint) -> None:
         """The checkpoint is this one from now on; it is stored by the next commit."""
         self._checkpoint = checkpoint
+
+    def trace(self, points: Iterable[Point]) -> None:
+        """Add points to the trace; the next commit stores them."""
+        self._points += points
 
     def commit(self) -> None:
         """Store, then publish; that it is published is stored by the next commit.
@@ -128,6 +136,10 @@ class UnitOfWork:
         """
         if not self.is_uncommitted:
             return
+        if self._points:
+            points = (*self._checkpoint.points, *self._points)
+            self.replace(replace(self._checkpoint, points=points))
+            self._points.clear()
         while True:
             try:
                 self._version = self.ports.checkpoints.save(self._checkpoint, self._version)

@@ -7,12 +7,17 @@ memory of what the reader yields, of one of the trainings in it, and ``HistoryRu
 with the history.
 """
 
+from tocsin.histories.columns import Columns
 from tocsin.histories.detect import reader_of
-from tocsin.histories.run import BY_NAMES, Choices, Columns, HistoryRun, as_run
+from tocsin.histories.machine import GPU, STEP, WAIT
+from tocsin.histories.run import BY_NAMES, Choices, HistoryRun, as_run
 from tocsin.histories.scalar import BadHistory, Reader, Scalar
 
 __all__ = [
     "BY_NAMES",
+    "GPU",
+    "STEP",
+    "WAIT",
     "BadHistory",
     "Choices",
     "Columns",

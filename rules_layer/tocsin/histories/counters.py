@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 # By preference. They are compared in lower case, without what stands before a "/" and without
 # other characters than letters and digits.
@@ -28,17 +29,20 @@ _INDEX = ("", "unnamed0", "index", "idx", "rownum", "no", "nr")
 
 _RANK = {name: at for at, name in enumerate((*_FINE, *_WITHIN_EPOCH, *_COARSE, *_INDEX))}
 _FEW = 0.05  # of the rows, that may repeat the step of the row before
+_MOST_NAMES = 1 << 12  # of columns: each comes again in every row
 _COVERED = 0.5  # of the rows, that must have a counter
 
 Names = Sequence[str]
 Numbers = Mapping[str, float]
 
 
+@lru_cache(_MOST_NAMES)
 def counter_key(name: str) -> str:
     """The name of a column as counters are compared."""
     return re.sub(r"[^\w]|_", "", name.rsplit("/", 1)[-1].lower())
 
 
+@lru_cache(_MOST_NAMES)
 def is_counter(name: str) -> bool:
     """Return whether a column's name says that it counts steps, epochs or rows."""
     return counter_key(name) in _RANK

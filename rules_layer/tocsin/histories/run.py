@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
-from tocsin.histories.counters import is_epoch
+from tocsin.histories.columns import Columns, columns_of, without_rounded_rates
 from tocsin.histories.described import described, numbered
 from tocsin.histories.layout import BY_ROW
+from tocsin.histories.machine import (
+    LENGTH,
+    MEASURED,
+    MINUTE,
+    Measured,
+    length_of,
+    measured_columns,
+)
 from tocsin.histories.names import (
     is_loss,
-    is_of_evaluation,
-    is_score,
     kind_of_losses,
     role_of,
     with_phase_first,
 )
 from tocsin.histories.scalar import BadHistory, Note, Reader, Scalar
-from tocsin.histories.table import BY_ORDER
 from tocsin.histories.trainings import Training, trainings
 from tocsin.model import Mode, Role
 from tocsin.tensors import WATCH, Captured, MemoryStorage, RunWriter, Storage, summarize
@@ -57,20 +60,6 @@ class Choices:
 
 
 BY_NAMES = Choices()
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What a history has, by the names that its run has, for the rules that watch it.
-
-    finite: losses of training and evaluations, learning rates and gradient norms.
-    scores: metrics that should rise: of evaluations, or of training where there are no others.
-    coarse: whether a save stands for an epoch, or for as much as is between two evaluations.
-    """
-
-    finite: tuple[str, ...]
-    scores: tuple[str, ...]
-    coarse: bool
 
 
 Configure = Callable[[Columns], bytes]
@@ -113,7 +102,7 @@ class HistoryRun:
         configure: Configure | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.storage = MemoryStorage(str(reader.path.resolve()))
+        self.storage = MemoryStorage(str(reader.path.resolve()), is_history=True)
         self._reader, self._note, self._choices, self._now = reader, note, choices, now
         self._writer = RunWriter(self.storage, run_id=uuid4().hex)
         self._writer.write_collections([])
@@ -121,6 +110,7 @@ class HistoryRun:
         self._steps: dict[int, _Values] = {}  # that are not written yet
         self._late: _Values = {}
         self._roles: dict[str, Role] = {}
+        self._measured: Mapping[str, Measured] = {}  # columns about the machine
         self._kind: str | None = None  # of the losses
         self._last: dict[str, int] = {}  # name -> the step that it was recorded at last
         self._written = -1
@@ -132,6 +122,8 @@ class HistoryRun:
     def refresh(self) -> None:
         """Reads what is new, and writes the steps that are whole. Raises BadHistory and OSError."""
         scalars = [*self._valid(self._reader.read(self._note, growing=True))]
+        if not self._roles:
+            self._measured = measured_columns(scalars)
         if self._add(scalars):
             self._configured(scalars)
             self._found = self._now() if self._grown > 0 else self._found
@@ -148,6 +140,7 @@ class HistoryRun:
         path = self._reader.path
         if not scalars:
             raise BadHistory(f"{path}: no scalar: a number with a name and a step from 0 on")
+        self._measured = measured_columns(scalars)
         roles = self._decided({scalar.name for scalar in scalars})
         found = trainings(
             scalars,
@@ -157,14 +150,14 @@ class HistoryRun:
         chosen = _chosen(path, found, self._choices.training)
         read_as(described(self._reader, chosen, found, roles))
         self._configured(chosen.scalars)
-        self._add(_without_rounded_rates(chosen.scalars, roles))
+        self._add(without_rounded_rates(chosen.scalars, roles))
         self._write(sorted(self._steps))
         self._writer.close()
 
     def _configured(self, scalars: Sequence[Scalar]) -> None:
         """Writes the history's own configuration, once."""
         if self._configure is not None:
-            columns = _columns(scalars, self._reader.describe()[1])
+            columns = columns_of(scalars, self._reader.describe()[1], self._measured)
             self.storage.write(WATCH, self._configure(columns))
             self._configure = None
 
@@ -235,7 +228,7 @@ class HistoryRun:
             self._late = {}
             self.storage.written_at = self._time_of(values)
             tensors = (self._captured(n, v) for n, (v, _) in values.items())
-            named = {tensor.name: tensor for tensor in tensors}
+            named = {tensor.name: tensor for tensor in (*tensors, *self._length(values))}
             self._writer.write(step, Mode.GLOBAL, step, named.values())
             self._written = step
 
@@ -247,6 +240,8 @@ class HistoryRun:
         return self._latest if math.isfinite(self._latest) else self._reader.path.stat().st_mtime
 
     def _role(self, name: str) -> Role:
+        if name in self._measured and name not in self._choices.losses:
+            return self._measured[name].role
         role = role_of(name)
         if not self._choices.losses:
             return role
@@ -254,43 +249,26 @@ class HistoryRun:
         return Role.LOSS if is_loss else Role.METRIC if role is Role.LOSS else role
 
     def _captured(self, name: str, value: float) -> Captured:
-        role, scalar = self._roles[name], np.array(value)
+        role = self._roles[name]
         kind = self._kind if role is Role.LOSS and not self._choices.losses else None
-        shown = with_phase_first(name)
-        return Captured(shown, scalar, role=role, kind=kind, summary=summarize(scalar))
+        if role in MEASURED:
+            measured = self._measured[name]
+            value, kind = value * measured.factor, measured.kind
+        return _scalar(with_phase_first(name), value, role, kind)
+
+    def _length(self, values: _Values) -> Iterator[Captured]:
+        """The seconds that a step took, as rules ask a minute of a machine for its length."""
+        if seconds := length_of(
+            {name: value for name, (value, _) in values.items()}, self._measured
+        ):
+            yield _scalar(LENGTH, seconds, Role.SYSTEM, MINUTE)
 
 
-def _columns(scalars: Sequence[Scalar], counter: str) -> Columns:
-    names = dict.fromkeys(scalar.name for scalar in scalars)
-    unknown = {scalar.name for scalar in scalars if not math.isfinite(scalar.value)}
-    scores = [name for name in names if is_score(name) and name not in unknown]
-    evaluated = [name for name in scores if is_of_evaluation(name)]
-    steps = {scalar.step for scalar in scalars}
-    tested = {scalar.step for scalar in scalars if is_of_evaluation(scalar.name)}
-    last = counter.rsplit(" and ", 1)[-1]
-    fine = " and " in counter or not (is_epoch(last) or last == BY_ORDER)
-    often = 2 * len(tested) >= len(steps) and max(steps, default=0) < _FINE_STEPS
-    finite = [name for name in names if is_loss(name) or role_of(name) is not Role.METRIC]
-    return Columns(
-        tuple(map(with_phase_first, finite)),
-        tuple(map(with_phase_first, evaluated or scores)),
-        coarse=not fine or often,
+def _scalar(name: str, value: float, role: Role, kind: str | None) -> Captured:
+    scalar = np.array(value)
+    return Captured(
+        name, scalar, role=role, kind=kind, summary=summarize(scalar, fingerprint=False)
     )
-
-
-def _without_rounded_rates(
-    scalars: Iterable[Scalar], roles: Mapping[str, Role]
-) -> Iterator[Scalar]:
-    """The scalars without learning rates that are 0 because they have few decimals."""
-    digits: dict[str, int] = defaultdict(int)
-    found = [*scalars]
-    for scalar in found:
-        if roles[scalar.name] is Role.LEARNING_RATE and math.isfinite(scalar.value):
-            exponent = Decimal(repr(scalar.value)).normalize().as_tuple().exponent
-            digits[scalar.name] = max(digits[scalar.name], -int(exponent))
-    for scalar in found:
-        if scalar.value or digits.get(scalar.name, _SHOWN_DIGITS) >= _SHOWN_DIGITS:
-            yield scalar
 
 
 def _chosen(path: Path, found: Sequence[Training], training: str | None) -> Training:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tocsin.model import ACTING, COMPETING
 from tocsin.rules._rule import Tensor
+from tocsin.rules._series import MOST_NAMES
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -36,9 +38,13 @@ def kind_of_loss(tensor: Tensor) -> str | None:
     training move. They are known by their names; the hook marks losses that compete and those of
     models that act.
     """
-    if found := _KIND.search(_CAMEL_CASE.sub("_", tensor.name).lower()):
-        return list(_KINDS)[int(str(found.lastgroup)[1:])]
-    return _MARKED.get(tensor.kind or "")
+    return _kind_by_name(tensor.name) or _MARKED.get(tensor.kind or "")
+
+
+@lru_cache(MOST_NAMES)
+def _kind_by_name(name: str) -> str | None:
+    found = _KIND.search(_CAMEL_CASE.sub("_", name).lower())
+    return list(_KINDS)[int(str(found.lastgroup)[1:])] if found else None
 
 
 def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor], str]:

@@ -124,6 +124,8 @@ class Reads:
     ``runs``: other runs that the rule reads as well (URLs, or names of jobs beside this one).
     ``trial``: whether the rule gets the whole run up to the step.
     ``peers``: whether the rule compares workers. Then nothing is read of a run with one worker.
+    ``needs``: reads without which the rule does not apply. It is not evaluated again until each has
+    found a tensor.
     """
 
     tensors: Mapping[str, Read]
@@ -131,6 +133,7 @@ class Reads:
     runs: tuple[str, ...] = ()
     trial: bool = False
     peers: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

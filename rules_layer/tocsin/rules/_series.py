@@ -7,9 +7,12 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import Literal
+
+import msgspec
 
 from tocsin.model import Mode, Role, Verdict
 from tocsin.rules._rule import Read, Step, Tensor
@@ -20,6 +23,9 @@ TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 
 MOST_SERIES = 8
 """The number of series that a rule follows in one mode. It keeps the state small."""
+
+MOST_NAMES = 1 << 12
+"""The number of names whose meaning is remembered: they come again at every step."""
 
 SCALAR_FIELDS = ("mean", "nan", "posinf", "neginf")
 """The fields of a summary that ``points`` needs."""
@@ -39,11 +45,12 @@ _SHOULD_RISE = re.compile(
 
 _SHOULD_FALL = re.compile(r"loss|err")
 
+_NAME = attrgetter("name")
+
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """A scalar at a step: the mean over workers.
 
     ``key``: the key of its series, by mode and name.
@@ -60,6 +67,7 @@ class Point:
     rises: bool = False
 
 
+@lru_cache(MOST_NAMES)
 def should_rise(name: str) -> bool:
     """Return whether a metric of this name should rise: accuracy, auc, map …"""
     words = _CAMEL_CASE.sub("_", name).lower()
@@ -77,17 +85,19 @@ def points(
 
 
 def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) -> Iterator[Point]:
-    named = groupby(sorted(tensors, key=lambda tensor: tensor.name), lambda tensor: tensor.name)
-    for name, group in named:
+    mode = step.mode.name
+    for name, group in groupby(sorted(tensors, key=_NAME), _NAME):
         known = [(number, tensor) for tensor in group if (number := _scalar(tensor)) is not None]
         if not known:
             continue
-        lost = [number for number, _ in known if not math.isfinite(number)]
-        value = _non_finite(lost) if lost else sum(number / len(known) for number, _ in known)
         up = should_rise(name) if direction is None else direction == "rises"
         sign = -1.0 if up else 1.0
-        _, worst = max(known, key=lambda pair: (not math.isfinite(pair[0]), sign * pair[0]))
-        yield Point(f"{step.mode.name}/{_short_key(name)}", worst, value, sign * value, up)
+        value, worst = known[0]
+        if len(known) > 1:
+            lost = [number for number, _ in known if not math.isfinite(number)]
+            value = _non_finite(lost) if lost else sum(number / len(known) for number, _ in known)
+            _, worst = max(known, key=lambda pair: (not math.isfinite(pair[0]), sign * pair[0]))
+        yield Point(f"{mode}/{_short_key(name)}", worst, value, sign * value, up)
 
 
 def measured_cost(
@@ -99,6 +109,7 @@ def measured_cost(
     return measured(verdict, cost, limit, name=name)
 
 
+@lru_cache(MOST_NAMES)
 def _short_key(name: str) -> str:
     """Shorten a long name to its first characters and a digest: states hold many keys."""
     if len(name) <= _LONGEST_KEY:

@@ -47,6 +47,11 @@ def noise(numbers: Sequence[float]) -> float:
     return 1.48 * median(jumps) / math.sqrt(2) if jumps else 0.0
 
 
+def deviation(numbers: Sequence[float], mean: float) -> float:
+    """Return the standard deviation of numbers from their mean."""
+    return math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers))
+
+
 def largest_excursion(numbers: Sequence[float]) -> float:
     """Return how far a course once rose above its least number so far."""
     least, most = math.inf, 0.0

@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
 from tocsin.model import HELD_OUT, TRAINED, Mode, Role, TensorSummary
 from tocsin.rules._rule import Read, State, Step, Tensor
-from tocsin.rules._series import MOST_SERIES, SCALAR_FIELDS, Direction, Point, points, should_rise
+from tocsin.rules._series import (
+    MOST_NAMES,
+    MOST_SERIES,
+    SCALAR_FIELDS,
+    Direction,
+    Point,
+    points,
+    should_rise,
+)
 
 ENOUGH = 5
 """The number of evaluations that are needed to judge a trend."""
@@ -126,7 +135,12 @@ def select_losses(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Ten
     """Select losses by role, and metrics that are losses by their names. Tensors that a user names
     are all selected.
     """
-    return [t for t in tensors if regex or t.role is not Role.METRIC or _LOSS.search(t.name)]
+    return [t for t in tensors if regex or t.role is not Role.METRIC or _is_loss(t.name)]
+
+
+@lru_cache(MOST_NAMES)
+def _is_loss(name: str) -> bool:
+    return _LOSS.search(name) is not None
 
 
 def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
@@ -136,12 +150,17 @@ def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
     set counts first: ``validation_0-rmse`` of XGBoost may be of the training data. If the name has
     no such prefix, the mode decides. A run without modes is training.
     """
-    name, found = tensor.name, _PREFIX.match(tensor.name)
+    return _classified(mode, tensor.name, tensor.kind)
+
+
+@lru_cache(MOST_NAMES)
+def _classified(mode: Mode, name: str, kind: str | None) -> tuple[bool | None, str]:
+    found = _PREFIX.match(name)
     base = name[found.end() :] if found else name
-    if tensor.kind in (TRAINED, HELD_OUT):
+    if kind in (TRAINED, HELD_OUT):
         metric = _METRIC.search(name)
         own = metric[0] if metric else name.partition("-")[2]
-        return tensor.kind == HELD_OUT, base if found else own or name
+        return kind == HELD_OUT, base if found else own or name
     if found:
         return found[1] is None, base
     return (None if mode is Mode.PREDICT else mode is Mode.EVAL), base

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tocsin.model import Measure, Outcome, Reason, Side, Verdict
 from tocsin.rules._rule import Tensor
@@ -22,10 +21,20 @@ def measured(
     steps, too: a report then draws the measure of the whole run against its limit. The report
     names it by the first number of the evidence: with ``name``, a violation gets it as that one.
     """
+    evidence = verdict.evidence
     if name and verdict.violation:
-        rest = {key: number for key, number in verdict.evidence.items() if key != name}
-        verdict = replace(verdict, evidence={name: float(value), **rest})
-    return replace(verdict, measure=Measure(float(value), float(limit), side))
+        rest = {key: number for key, number in evidence.items() if key != name}
+        evidence = {name: float(value), **rest}
+    return Verdict(
+        verdict.outcome,
+        verdict.reason,
+        verdict.detail,
+        verdict.tensor,
+        verdict.worker,
+        evidence,
+        verdict.severity,
+        Measure(float(value), float(limit), side),
+    )
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:

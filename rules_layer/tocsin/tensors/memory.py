@@ -13,10 +13,12 @@ class MemoryStorage:
     """Files in memory, under the ``url`` of the place that they stand for.
 
     ``written_at`` is the time of the files that are written next, in seconds since the epoch;
-    None: the present.
+    None: the present. ``is_history``: they are the history of a training, whose steps have numbers
+    of its machine beside its losses.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_history: bool = False) -> None:
+        self.is_history = is_history
         self._url = url
         self._files: dict[str, tuple[bytes, float]] = {}
         self._keys: list[str] = []

@@ -1,6 +1,7 @@
 """The watch file: which rules watch a run, and what happens when one fires."""
 
 from tocsin.watch.actions import NOTIFYING, action_fault
+from tocsin.watch.arrangement import Arrangement
 from tocsin.watch.builtin_collections import belongs, built_in, built_in_patterns
 from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
@@ -27,6 +28,7 @@ __all__ = [
     "NOTIFYING",
     "UPDATE_FIELDS",
     "WATCH_FILE",
+    "Arrangement",
     "BadWatch",
     "Candidate",
     "Capture",

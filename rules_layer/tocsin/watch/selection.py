@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from tocsin.model import COLLECTION_ROLES, Detail, Role
 from tocsin.rules import Read
 from tocsin.tensors import Collections, Entry, collected, named, place
+from tocsin.watch.arrangement import Arrangement, arranged
 from tocsin.watch.selector import PatternMatcher, asks_for_names, reads_of
 from tocsin.watch.watched import Watched
 
@@ -19,6 +20,7 @@ _MOST_BAD = 20  # patterns that are reported
 _ROLES = frozenset(Role)
 _NONE = Collections(0)
 _PATTERN = "pattern "
+_MOST_ARRANGED = 64  # lists of tensors; most runs have one for each mode
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class Selection:
     _matcher: PatternMatcher = field(default_factory=lambda: PatternMatcher(budget=_BUDGET))
     _chosen: dict[tuple[str, str | None, str | None], Chosen | None] = field(default_factory=dict)
     _of_place: dict[tuple[Role | None, str | None], Chosen | None] = field(default_factory=dict)
+    _arranged: dict[tuple[int, ...], Arrangement] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[str, ...]:
         """The other runs that rules compare with."""
         return tuple(sorted({run for rule in self.watched for run in rule.reads.runs}))
@@ -78,6 +81,15 @@ class Selection:
             self._chosen[key] = self._choose(entry)
         return self._chosen[key]
 
+    def arranged(self, chosen: Sequence[Chosen]) -> Arrangement:
+        """The tensors of a step by rule and read, given what ``chosen`` returned for each."""
+        key = tuple(map(id, chosen))  # they live as long as this selection
+        if key not in self._arranged:
+            if len(self._arranged) >= _MOST_ARRANGED:
+                self._arranged.clear()
+            self._arranged[key] = arranged(self.watched, chosen)
+        return self._arranged[key]
+
     def place(self, entry: Entry) -> tuple[Role | None, str | None]:
         """The role and the kind of a tensor."""
         role = Role(entry.role) if entry.role in _ROLES else None
@@ -92,6 +104,11 @@ class Selection:
             known.lists(name)
             or self._matcher.matches(known.include_regex, name, f"collection {collection}")
         )
+
+    @cached_property
+    def reads_runs(self) -> bool:
+        """Return whether a rule reads the run itself, as a trial."""
+        return any(rule.reads.trial for rule in self.watched)
 
     @property
     def _alone(self) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from reprlib import repr as short  # a text of a file may be long
 from typing import Any
 
@@ -81,7 +82,7 @@ class Watched:
     own_severity: bool = False
     own_actions: bool = True
 
-    @property
+    @cached_property
     def is_custom(self) -> bool:
         """Return whether the rule is not one of Tocsin's own."""
         return not type(self.rule).__module__.startswith("tocsin.rules.")

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from msgspec.structs import replace
 from tocsin.alerts import parse_message
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.aws.settings import ActSettings

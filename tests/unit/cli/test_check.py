@@ -6,9 +6,9 @@ import json
 import os
 import re
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tocsin.evaluation import EvaluationReport, check
 from tocsin.rules import get_rule
 from tocsin.tensors import index_key

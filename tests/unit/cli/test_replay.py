@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import boto3
 import pytest
+from msgspec.structs import replace
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.cli.replay import NOTE
 from tocsin.evaluation import check, parse_message

@@ -88,6 +88,7 @@ def steps(**columns: Sequence[float]) -> str:
     ("norms", "rule"),
     [
         ([1.0] * 30 + [10 ** (at / 5) for at in range(30)], "GradientExplosion"),
+        ([10 ** (at / 10) for at in range(60)], "GradientExplosion"),
         ([1.0] * 30 + [0.0] * 30, "NoGradient"),
         ([2 * math.exp(-at / 8) + 1e-4 for at in range(60)], None),
     ],
@@ -121,3 +122,41 @@ def test_a_history_that_has_ended_is_not_stalled(tocsin, tmp_path: Path) -> None
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     fired, _ = verdicts(tocsin, path)
     assert fired == set()
+
+
+UNEVEN = Random(2)
+STEADY = [0.2 * UNEVEN.uniform(0.7, 1.5) for _ in range(60)]
+LEARNED = [0.2 + 2 * 0.95**at for at in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "fires"),
+    [
+        ({"step_time": [*STEADY[:30], *(10 * each for each in STEADY[30:])]}, {"SlowerThanBefore"}),
+        ({"step_time": [1.0, *STEADY[1:]]}, set()),
+        (
+            {"step_time": [1.0] * 60, "data_time": [0.8] * 60, "gpu_util": [8.0] * 60},
+            {"InputBottleneck", "LowGPUUtilization"},
+        ),
+        ({"step_time": [1.0] * 60, "data_time": [0.05] * 60, "gpu_util": [91.0] * 60}, set()),
+        ({"time": STEADY, "data_time": [0.15] * 60}, {"InputBottleneck"}),
+        ({"epoch_time": [10.0 * at for at in range(60)]}, set()),
+        ({"gpu_util": [0.91] * 60}, set()),
+    ],
+    ids=[
+        "ten times slower",
+        "a slow first step",
+        "waits for data",
+        "does not wait",
+        "time beside data_time is that of the step",
+        "a clock",
+        "a share is no percentage",
+    ],
+)
+def test_columns_about_the_machine(
+    tocsin, tmp_path: Path, columns: dict[str, list[float]], fires: set[str]
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(steps(loss=LEARNED, **columns))
+    fired, _ = verdicts(tocsin, path)
+    assert fired == fires

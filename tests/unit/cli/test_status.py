@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from tocsin.actions import ActionOutcome
 from tocsin.alerts import AlertGroup, LogEntry, RuleAlert

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tocsin.contracts import Contract
 from tocsin.evaluation import (
     Checkpoint,

@@ -66,7 +66,9 @@ def judged(rule: Watched, steps: Iterable[str], end: bool = True) -> tuple[str, 
         tensors = {name: (TENSOR,) * (name in found.split()) for name in rule.reads.tensors}
         one = replace(step(number), tensors=tensors)
         checkpoint = decode_checkpoint(encode_checkpoint(checkpoint))
-        checkpoint = fold(replace(checkpoint, last_step=number), [rule], {"Needy": one})
+        checkpoint = fold(
+            msgspec.structs.replace(checkpoint, last_step=number), [rule], {"Needy": one}
+        )
     if end:
         checkpoint = finish(checkpoint, [rule], "marker")
     lists = document(checkpoint)["not_judged"]

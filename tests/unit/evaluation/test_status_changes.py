@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tocsin.evaluation import (
     Checkpoint,
     configure,
@@ -75,8 +76,8 @@ def test_a_newer_configuration_goes_with_what_changes_later() -> None:
         silences=(Silence(UNTIL),),
     )
     after = configure(before, [rule], ())
-    known = replace(before.rules["Script"], severity=Severity.CRITICAL)
-    assert after == replace(before, rules={"Script": known})  # the rule goes on
+    known = structs.replace(before.rules["Script"], severity=Severity.CRITICAL)
+    assert after == structs.replace(before, rules={"Script": known})  # the rule goes on
     change = fold(after, [rule], {"Script": step(2)}).outbox[-1]
     assert (change.severity, change.actions, change.inhibits) == (
         Severity.CRITICAL,
@@ -107,7 +108,7 @@ def test_only_silences_of_the_job_are_told_and_of_many_the_longest() -> None:
 )
 def test_what_a_run_comes_to(scripts: list[str], ending: Any, status: RuleStatus | None) -> None:
     rules = [watched(script, f"r{at}") for at, script in enumerate(scripts)]
-    checkpoint = replace(run(rules, map(step, range(2))), steps=2, last_step=1)
+    checkpoint = structs.replace(run(rules, map(step, range(2))), steps=2, last_step=1)
     checkpoint = finish(
         checkpoint, rules, ending, Watch(notify=Notify(summary=("email",)), dry_run=True)
     )

@@ -46,7 +46,8 @@ class NonFiniteData(Rule):
             {
                 "data": data.explicitly((), self.tensor_regex),
                 "losses": Read((Role.LOSS,), fields=COUNTS),
-            }
+            },
+            needs=("data",),
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:

@@ -74,7 +74,8 @@ class UnshuffledData(Rule):
         losses = Read(roles=(Role.LOSS,), fields=("mean",))
         inputs = Read(roles=(Role.INPUT,), fields=("size",))
         labels = Read(roles=(Role.LABEL,), values=True)
-        return Reads({"labels": labels, "inputs": inputs, "losses": losses})
+        tensors = {"labels": labels, "inputs": inputs, "losses": losses}
+        return Reads(tensors, needs=("labels",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode in (Mode.EVAL, Mode.PREDICT):

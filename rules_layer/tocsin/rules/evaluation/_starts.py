@@ -37,9 +37,9 @@ def is_known(start: Start | None) -> bool:
 
 
 def _with_save(start: Start | None, cost: float, now: int, evaluated: bool) -> Start:
-    top, mean, saves = start or (cost, 0.0, 0 if now <= _SOON else -1)
+    top, mean, saves = start = start or (cost, 0.0, 0 if now <= _SOON else -1)
     if not 0 <= saves < _SAVES:
-        return top, mean, saves
+        return start
     if evaluated:
         return top, mean, -1
     return max(top, cost), mean + (cost - mean) / (saves + 1), saves + 1

@@ -88,13 +88,13 @@ class EvaluationUnchanged(Rule):
                 exact = exact or not _is_rounded(cost)
                 first, low, high = ranges.get(base, (cost, None, None))
                 low, high = (cost, cost) if low is None else (min(low, cost), max(high, cost))
-                ranges[base] = (first, low, high)
+                ranges[base] = [first, low, high]
         memories: dict[str, _Memory] = dict(state.get("memories", {}))
         for each in finished:
             base = followed["eval"][each.name]["base"]
             memories[each.name] = memory = _added(memories.get(each.name, {}), each, now)
             if not memory["same"] and base in ranges:
-                ranges[base] = (ranges[base][0], None, None)
+                ranges[base] = [ranges[base][0], None, None]
         state = {
             "followed": followed,
             "now": now,

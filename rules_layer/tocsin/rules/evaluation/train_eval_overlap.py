@@ -52,7 +52,8 @@ class TrainEvalOverlap(Rule):
     most: Annotated[float, Meta(gt=0, le=1)] = 0.9
 
     def reads(self) -> Reads:
-        return Reads({"samples": SAMPLES, "losses": read_losses(()), "weights": WEIGHTS})
+        tensors = {"samples": SAMPLES, "losses": read_losses(()), "weights": WEIGHTS}
+        return Reads(tensors, needs=("samples",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         all_losses = select_losses(step.tensors["losses"], ())

@@ -33,7 +33,8 @@ UPDATE_READS = Reads(
 """Reads weights, gradients and losses, for rules on updates."""
 
 RATE_READS = Reads(
-    {**UPDATE_READS.tensors, "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",))}
+    {**UPDATE_READS.tensors, "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",))},
+    needs=("weights",),
 )
 """Reads the learning rate, too, for rules that say which one to try."""
 

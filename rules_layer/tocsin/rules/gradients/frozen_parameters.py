@@ -59,7 +59,8 @@ class FrozenParameters(Rule):
                 "weights": weights,
                 "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
                 "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",)),
-            }
+            },
+            needs=("weights",),
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:

@@ -26,11 +26,12 @@ class GradientExplosion(Rule):
 
     The sensitivity of the loss is the sum over a worker's weights of weight norm × gradient norm,
     relative to the loss or to the range of all losses so far; parts that are not captured are left
-    out. Fires when it is at least ``ratio`` times its median over the last 16 saves and the loss
-    does not improve, in three consecutive saves in profile ``recommended``. Then the median of the
-    last three losses is not lower, and is above the best by more than a tenth of the range of all
-    losses. Exploded saves do not enter the median, so a lasting explosion stays reported.
-    ExplodingTensor reports gradients that are not finite.
+    out. Fires when it is at least ``ratio`` times its median over the last 16 saves, or ``ratio``
+    squared times that of the first five, and the loss does not improve, in three consecutive saves
+    in profile ``recommended``. Then the median of the last three losses is not lower, and is above
+    the best by more than a tenth of the range of all losses. Exploded saves do not enter the
+    median, so a lasting explosion stays reported. ExplodingTensor reports gradients that are not
+    finite.
 
     Parameters
     ----------
@@ -91,19 +92,23 @@ class GradientExplosion(Rule):
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
         past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
-        after |= {"known": known, "past": before}
-        usual = median(before) if len(before) >= _FEWEST else None
-        large = usual is not None and now >= self.ratio * usual and not _loses_little(after)
+        begun = state.get("begun", past) if before else past
+        begun = past if len(begun) < _FEWEST else begun
+        after |= {"known": known, "past": before, "begun": begun}
+        if len(before) < _FEWEST:
+            return {**after, "past": past}, UNDECIDED
+        usual, since = median(before), f"in the {len(before)} saves before"
+        times = now / usual
+        if (slowly := self.ratio * median(begun)) < usual:  # it grew save by save
+            usual, since, times = slowly, "at the start", now / median(begun)
+        large = now >= self.ratio * usual and not _loses_little(after)
         if not large:
             after["past"] = past
-        if usual is None:
-            return after, UNDECIDED
         if not large or _improves(after["losses"]):
             return after, measured(HEALTHY, now / usual, self.ratio)
         detail = (
-            f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
-            f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "
-            "the largest share"
+            f"the gradients are {times:.3g} times as large as {since}, with a norm of {norm:.3g}, "
+            f"and the loss does not improve; {tensor.name} has the largest share"
         )
         evidence = {"growth": now / usual, "norm": norm, "limit": self.ratio}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)

@@ -97,7 +97,7 @@ class WeightUpdateRatio(Rule):
         read = Read(roles=(Role.WEIGHT,), fields=("size", "l1", "update_l1"))
         gradients = Read(roles=(Role.GRADIENT,), fields=("l2",))
         weights = read.explicitly(self.collection_names, self.tensor_regex)
-        return Reads({"weights": weights, "gradients": gradients})
+        return Reads({"weights": weights, "gradients": gradients}, needs=("weights",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:

@@ -54,7 +54,8 @@ class AllZero(Rule):
         tensors = read.explicitly(self.collection_names, self.tensor_regex)
         if self._selected:
             return Reads({"tensors": tensors})
-        return Reads({"tensors": tensors, "gradients": Read(roles=(Role.GRADIENT,))})
+        gradients = Read(roles=(Role.GRADIENT,))
+        return Reads({"tensors": tensors, "gradients": gradients}, needs=("tensors",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "tensors" not in step.tensors:

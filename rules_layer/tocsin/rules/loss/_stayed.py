@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode
 from tocsin.rules._rule import State, Step, Tensor
 from tocsin.rules._series import Direction, points
-from tocsin.rules._sketch import sketched
+from tocsin.rules._sketch import deviation, sketched
 from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._window import rounded
 
@@ -126,10 +126,14 @@ def stayed(
         return None
     count = min((each[3] for each in evaluated), default=0)
     patience = _WITH_EVALUATIONS if count >= _EVALUATIONS else _ALONE
-    levels = {name: _levels(course, patience) for name, course in state["train"].items()}
     begun = min(course["begun"] for course in state["train"].values())
-    if step.mode_step - begun < patience.steps * steps or not all(levels.values()):
+    if step.mode_step - begun < patience.steps * steps:
         return None
+    levels: dict[str, tuple[float, float]] = {}
+    for name, course in state["train"].items():
+        if (known := _levels(course, patience)) is None:
+            return None
+        levels[name] = known
     if len(levels) > 1 and any(map(_rose, levels.values())):
         return None  # they may compete
     for point in points(step, losses, direction):
@@ -181,7 +185,8 @@ def _levels(course: Mapping[str, Any], patience: _Patience) -> tuple[float, floa
 def _course(course: Mapping[str, Any]) -> _Course:
     blocks, width = course["sketch"]["blocks"], course["sketch"]["width"]
     half, latest = blocks[len(blocks) // 2 :], blocks[-max(1, len(blocks) // 8) :]
-    start, now, spread = fmean(course["first"]), fmean(half), pstdev(half)
+    start, now = fmean(course["first"]), fmean(half)
+    spread = deviation(half, now)
     errors, latest_errors = (
         spread * math.hypot(math.sqrt(width / _FIRST), 1 / math.sqrt(len(part)))
         for part in (half, latest)
@@ -191,5 +196,5 @@ def _course(course: Mapping[str, Any]) -> _Course:
     return _Course(start, now, fell, start - now + _ERRORS * errors)
 
 
-def _rose(levels: tuple[float, float] | None) -> bool:
-    return levels is not None and levels[1] > (1 + _ROSE) * levels[0]
+def _rose(levels: tuple[float, float]) -> bool:
+    return levels[1] > (1 + _ROSE) * levels[0]

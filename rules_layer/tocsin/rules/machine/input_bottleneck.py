@@ -129,4 +129,5 @@ def _cause(
             return f"a core is busy {busiest:.0f} % of the time, with other processes"
         return f"a core is busy {busiest:.0f} % of the time (preprocessing)"
     processes = "" if children is None else f"; the training has {children:.0f} child processes"
-    return f"no core is busy (a loader slow to answer, or too few loader workers{processes})"
+    loader = f"a loader slow to answer, or too few loader workers{processes}"
+    return loader if busiest is None else f"no core is busy ({loader})"

@@ -127,7 +127,7 @@ class LowGPUUtilization(Rule):
             evidence["multiprocessors_active"] = round(active, 1)
         which = where(gpus[0]) if len(gpus) == 1 else f"all {len(gpus)} GPUs in use"
         detail = (
-            f"{which} below {self.threshold:g} % for {self.minutes} minutes; "
+            f"{which} below {self.threshold:g} % in {self.minutes} consecutive saves; "
             f"{average:.0f} % on average in the last one"
         )
         return violation(Reason.BELOW_THRESHOLD, detail, gpus[0], **evidence)

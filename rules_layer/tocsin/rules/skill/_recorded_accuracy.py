@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._rule import Read, Step, Tensor
 from tocsin.rules._series import SCALAR_FIELDS, Point, points
-from tocsin.rules._sketch import sketched
+from tocsin.rules._sketch import deviation, sketched
 from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, not_applicable, violation
 from tocsin.rules._window import rounded
@@ -89,8 +89,8 @@ def judge_accuracy(
     if after["saves"] < enough or len(blocks) < 4:
         return after, UNDECIDED
     quarters = [blocks[at * len(blocks) // 4 : (at + 1) * len(blocks) // 4] for at in range(4)]
-    error = _ERRORS * fmean(map(pstdev, quarters)) / len(quarters[0]) ** 0.5
     means = [fmean(quarter) for quarter in quarters]
+    error = _ERRORS * fmean(map(deviation, quarters, means)) / len(quarters[0]) ** 0.5
     if max(abs(mean - chance) for mean in means) > max(error, _NEAR * chance):
         return after, HEALTHY
     if error > _SURE * chance:
