@@ -37,7 +37,7 @@ from tocsin.tensors import (
     step_text,
 )
 
-_BINS = 30
+_BINS = 12
 _EVALUATIONS = (f"step/{Mode.EVAL.name}", f"step/{Mode.PREDICT.name}")
 
 

@@ -39,6 +39,7 @@ from tocsin.rules._rule import (
     tensor_key,
     violation,
 )
+from tocsin.rules._train_eval import classify_loss
 
 __all__ = [
     "HEALTHY",
@@ -60,6 +61,7 @@ __all__ = [
     "Tensor",
     "advice_for",
     "build",
+    "classify_loss",
     "defaults",
     "describe",
     "find_rule",
