@@ -9,9 +9,9 @@ from tocsin.model import RuleStatus
 from tocsin.report.page import Machine, Other, Page, RuleCard
 
 _FOLDED = {
-    RuleStatus.NO_ISSUES_FOUND: "found nothing",
-    RuleStatus.IN_PROGRESS: "have found nothing so far",
-    RuleStatus.NOT_APPLICABLE: "do not apply to this run",
+    RuleStatus.NO_ISSUES_FOUND: "No issues found",
+    RuleStatus.IN_PROGRESS: "No issues so far",
+    RuleStatus.NOT_APPLICABLE: "Not applicable to this run",
 }
 
 
@@ -74,8 +74,8 @@ def _rules(rules: Sequence[RuleCard]) -> Iterator[str]:
     for status, what in _FOLDED.items():
         chosen = [rule for rule in rules if rule.status == status]
         if chosen:
-            text = f"{len(chosen)} rules {what}"
-            yield f"<details><summary>{text}</summary>{_statuses(chosen)}</details>"
+            title = f"{what} ({len(chosen)})"
+            yield f"<details><summary>{title}</summary>{_statuses(chosen)}</details>"
 
 
 def _statuses(rules: Sequence[RuleCard]) -> str:

@@ -48,8 +48,8 @@ def test_clean_and_not_applicable_rules_are_folded(tmp_path: Path) -> None:
         counts[rule.status] += 1
     assert before.count("<td>IssuesFound") == counts["IssuesFound"] > 0
     assert [fold.partition("<")[0] for fold in folds] == [
-        f"{counts['NoIssuesFound']} rules found nothing",
-        f"{counts['NotApplicable']} rules do not apply to this run",
+        f"No issues found ({counts['NoIssuesFound']})",
+        f"Not applicable to this run ({counts['NotApplicable']})",
     ]
     assert "<td>NotApplicable" not in before + folds[0]
 

@@ -19,9 +19,9 @@ function profile({ job, usage, boxes, workloads, bottlenecks }) {
   const panel = (title, ...content) => el("div", { class: "panel" }, el("h3", {}, title), ...content), numbers = (count) => ["", "", "", ...Array(count).fill("n")];
   const parts = job ? [["initialization", job.initialization], ["training loop", job.loop], ["finalization", job.finalization]] : [], whole = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
   const track = ({ lower, p25, p50, p75, upper }) => { // one line from 0 to 100 %: whiskers, box, median
-    const cuts = [[lower, "transparent"], [p25, "--line"], [p50, "--one"], [p75, "--two"], [upper, "--line"], [100, "transparent"]], bar = el("div", { class: "spent", role: "img", "aria-label": `${nice(p25)} to ${nice(p75)} %` });
+    const cuts = [[lower, ""], [p25, "--line"], [p50, "--one"], [p75, "--two"], [upper, "--line"], [100, ""]], bar = el("div", { class: "spent", role: "img", "aria-label": `${nice(p25)} to ${nice(p75)} %` });
     bar.style.minWidth = "9rem";
-    cuts.forEach(([end, colour], at) => { const piece = el("i", colour === "transparent" ? {} : { colour }); piece.style.flexGrow = Math.max(0, end - (at ? cuts[at - 1][0] : 0)); bar.append(piece); });
+    bar.append(...cuts.map(([end, colour], at) => el("i", { ...(colour ? { colour } : {}), grow: Math.max(0, end - (at ? cuts[at - 1][0] : 0)) })));
     return bar;
   };
   return el("div", {},
@@ -34,11 +34,11 @@ function profile({ job, usage, boxes, workloads, bottlenecks }) {
 
 function findings({ rules, first, verdict }) {
   if (!rules.length) return "";
-  const name = (rule) => rule.RuleConfigurationName, fired = rules.filter((rule) => rule.RuleEvaluationStatus === "IssuesFound");
+  const fired = rules.filter((rule) => rule.RuleEvaluationStatus === "IssuesFound");
   const cards = fired.map((rule) => el("article", { class: "card" },
-    el("header", {}, statusChip(rule.RuleEvaluationStatus), el("h3", {}, name(rule)), el("span", { class: "none" }, rule.FiredAt ? `since ${minuteText(rule.FiredAt.step - first)}` : "")),
+    titled(rule, rule.FiredAt ? `since ${minuteText(rule.FiredAt.step - first)}` : ""),
     el("p", {}, rule.StatusDetails), ...advice(rule)));
-  const others = rules.filter((rule) => !fired.includes(rule)).map((rule) => [statusChip(rule.RuleEvaluationStatus), [el("b", {}, name(rule)), el("div", { class: "hint" }, rule.StatusDetails || rule.summary)]]);
+  const others = rules.filter((rule) => !fired.includes(rule)).map((rule) => [statusChip(rule.RuleEvaluationStatus), [el("b", {}, ruleName(rule)), el("div", { class: "hint" }, rule.StatusDetails || rule.summary)]]);
   const rest = others.length ? fold("machine-rules", `Rules about the machine that did not fire (${others.length})`, table(["status", "rule"], others)) : "";
   return el("div", {}, ...(cards.length ? cards : [el("p", {}, verdict.sentence)]), rest);
 }
@@ -47,7 +47,7 @@ function spent({ shares }) {
   const shown = Object.entries(PARTS).filter(([part]) => shares.some((share) => share[part] !== null));
   const named = (part, text) => (part === "step" && shares[0].forward === null ? "training steps" : text);
   const bar = (share) => el("div", { class: "spent", role: "img", "aria-label": `${share.node}: ${shown.map(([part, [, text]]) => `${named(part, text)} ${percent(share[part])}`).join(", ")}` },
-    ...shown.map(([part, [colour]]) => { const piece = el("i", { colour }); piece.style.flexGrow = share[part] ?? 0; return piece; }));
+    ...shown.map(([part, [colour]]) => el("i", { colour, grow: share[part] ?? 0 })));
   const key = ([part, [colour, text]]) => el("span", {}, el("i", { colour }), named(part, text));
   const rows = shares.map((share) => [share.node, ...shown.map(([part]) => percent(share[part]))]);
   return el("div", { class: "panel" }, el("h3", {}, "How the time was spent"), el("div", { class: "legend" }, ...shown.map(key)), ...shares.slice(0, 32).map((share) => el("div", { class: "node" }, el("span", {}, share.node), bar(share))),

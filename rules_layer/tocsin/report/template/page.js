@@ -26,9 +26,9 @@ function rules() {
   const about = (rule) => (rule.RuleEvaluationStatus === "IssuesFound" ? "" : rule.StatusDetails || (rule.summary ? `Fires when: ${rule.summary.replace(/^[A-Z](?![A-Z])/, (letter) => letter.toLowerCase())}` : ""));
   const row = (rule) => [statusChip(rule.RuleEvaluationStatus), [name(rule), el("div", { class: "hint" }, about(rule))], at(rule.FirstViolation?.step), `${nice(rule.Violations)} / ${nice(rule.DataPoints)}`, el("code", {}, parameters(rule))];
   const list = (rules) => table(["status", "rule", "first at", "violations / judged", "parameters"], rules.map(row), ["", "", "n", "n wide", "wide"]);
-  const folded = (id, title, statuses) => { const some = withStatus(...statuses); return some.length ? fold(id, `${title} (${some.length})`, list(some)) : ""; };
+  const folded = (id, title, status) => { const some = withStatus(status); return some.length ? fold(id, `${title} (${some.length})`, list(some)) : ""; };
   const found = withStatus("IssuesFound", "Error", "Stopped");
-  const all = () => [found.length ? list(found) : "", folded("clean", "No issues found", ["NoIssuesFound", "InProgress"]), folded("idle", "Not applicable to this run", ["NotApplicable"])];
+  const all = () => [found.length ? list(found) : "", folded("clean", "No issues found", "NoIssuesFound"), folded("so-far", "No issues so far", "InProgress"), folded("idle", "Not applicable to this run", "NotApplicable")];
   const search = (text) => box.replaceChildren(...(text ? [list(page.rules.filter((rule) => `${ruleName(rule)} ${rule.StatusDetails} ${rule.summary}`.toLowerCase().includes(text)))] : all()));
   search("");
   return section("rules", "All rules", null, el("div", { class: "bar" }, el("input", { type: "search", placeholder: "find a rule", "aria-label": "find a rule", oninput: (event) => search(event.target.value.toLowerCase()) })), box);

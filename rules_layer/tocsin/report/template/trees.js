@@ -17,7 +17,7 @@ function bars({ title, names, series }) { // a row for each name; what is below 
 function curve({ title, x_label, x, series, steps }) {
   const box = el("div"), read = readout();
   const items = Object.entries(series).map(([label, y], at) => ({ label, x, y, ...inked(at), plain: true }));
-  later(() => lines(box, 200, items, { apart: !steps, read, gutter: 56, idle: x_label, below: x_label === "minute" ? { incrs: COUNTS } : {} }));
+  later(() => lines(box, 200, items, { apart: !steps, read, gutter: 56, idle: x_label, below: x_label.startsWith("minute") ? { incrs: COUNTS } : {} }));
   return el("div", { class: "panel" }, el("h3", {}, title), plot(title, read, box, curveRows(items), items.length > 1 ? items : []));
 }
 
