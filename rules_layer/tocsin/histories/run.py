@@ -44,7 +44,7 @@ _Values = dict[str, tuple[float, float | None]]  # name -> value, time
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user says of a history where its names and columns do not.
+    """The user's answers where the names and columns of a history are ambiguous.
 
     losses: names of scalars that are losses, and the only ones; empty: the names decide.
     step: the column that counts steps, or ``row``; None: the columns decide.
@@ -61,7 +61,7 @@ BY_NAMES = Choices()
 
 @dataclass(frozen=True)
 class Columns:
-    """What a history has, by the names that its run has, for the rules that watch it.
+    """The contents of a history, by the names in its run, for the rules that watch it.
 
     finite: losses of training and evaluations, learning rates and gradient norms.
     scores: metrics that should rise: of evaluations, or of training where there are no others.
