@@ -1,4 +1,4 @@
-"""How long a Chromium takes for a page: ``_report_browser.py CHROMIUM PAGE``. Prints JSON."""
+"""Measure how fast a Chromium draws a page: ``_report_browser.py CHROMIUM PAGE``. Print JSON."""
 
 from __future__ import annotations
 

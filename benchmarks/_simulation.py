@@ -32,7 +32,7 @@ class Times:
 
 @dataclass
 class Outcome:
-    """What was measured.
+    """The measured figures.
 
     lags: when each file was written, seconds from then to its verdict, and its run.
     invocations, busy: how many there were, and their seconds.

@@ -1,4 +1,4 @@
-"""What a hook adds to small steps: whole trainings in pairs, with a hook and without one.
+"""Measure what a hook adds to small steps: whole trainings in pairs, with a hook and without one.
 
     python -m benchmarks.hook_steps [--pairs 3] [--steps 2000] [--only TEXT]
 

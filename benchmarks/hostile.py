@@ -1,4 +1,4 @@
-"""How long the stop of one run takes beside hostile runs, on the embedded AWS.
+"""Measure how long the stop of one run takes beside hostile runs, on the embedded AWS.
 
     python -m benchmarks.hostile [--victims 5] [--runs 4] [--only actions,flapping]
 

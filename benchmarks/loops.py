@@ -1,4 +1,4 @@
-"""How many slow training loops the rules about the machine find: ``python -m benchmarks.loops``.
+"""Count the slow loops that the rules about the machine find: ``python -m benchmarks.loops``.
 
 Each loop is a process with a real hook, in which a minute lasts a second; computing is sleeping, as
 the host does while a device computes. Healthy loops count where any rule fires.

@@ -1,4 +1,4 @@
-"""What watching a machine costs: ``python -m benchmarks.machine``.
+"""Measure the cost of watching a machine: ``python -m benchmarks.machine``.
 
 The sampler's share of a core, how late it is beside a thread that computes without a pause, the
 cost of timing a step, the time of a step with and without, the size of a minute's file, the

@@ -1,4 +1,4 @@
-"""What a report costs: its size, the time and memory to make it, and how fast a browser draws it.
+"""Measure a report: its size, the time and memory to make it, and how fast a browser draws it.
 
     python -m benchmarks.report [--tensors 1000] [--saves 1000]
 

@@ -1,4 +1,4 @@
-"""What a deployment of 10 to 10,000 jobs needs and costs: a simulation.
+"""Simulate what a deployment of 10 to 10,000 jobs needs and costs.
 
     python -m benchmarks.scale [--minutes 10] [--interval 10] [--json]
 
@@ -143,7 +143,7 @@ def slots(concurrency: int) -> list[float]:
 
 
 def saves(jobs: int, interval: float, seconds: float, seed: int = 0) -> Iterator[tuple[float, int]]:
-    """When which job saves: each at its own pace, within a tenth of the interval."""
+    """Yield the saves of all jobs: each at its own pace, within a tenth of the interval."""
     random_ = random.Random(seed)
     for job in range(jobs):
         at = random_.uniform(0, interval)
@@ -171,7 +171,7 @@ def dollars(calls: Mapping[str, int], times: Times, found: Outcome, interval: fl
 def limits(
     deployment: Deployment, calls: Mapping[str, int], look: float, found: Outcome
 ) -> Mapping[str, float]:
-    """Which share of each limit is used, the most used first."""
+    """Return the share of each limit that is used, the most used first."""
     rate = deployment.jobs / deployment.interval
     used = {
         limit.name: rate * sum(calls.get(name, 0) for name in limit.calls) / limit.a_second

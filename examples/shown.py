@@ -1,4 +1,4 @@
-"""What an example shows: its figures and a picture, printed and written into its README.
+"""Figures and pictures of the examples, printed and written into their READMEs.
 
 python -m examples.shown pruning            # runs it and writes README.md and picture.svg
 python -m examples.shown pruning --small    # its smallest form: prints, and writes nothing

@@ -50,7 +50,10 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a profile's rules said of a run of so many ``steps``. ``failed`` ended in an error."""
+    """The findings of a profile's rules in a run of ``steps`` steps.
+
+    failed: rules that ended in an error.
+    """
 
     steps: int
     alarms: tuple[Alarm, ...]

@@ -13,9 +13,14 @@ from benchmarks.detection.truth import Truth
 
 @dataclass(frozen=True)
 class Row:
-    """How many harmful runs a rule or contract ``found``; where it was ``first``, with none before
-    it; ``alone``, with nothing else on that run; ``named``, where it says what the fault is. And
-    how many healthy runs it ``alarmed``, and ``alarmed_alone``."""
+    """The harmful and healthy runs on which a rule or contract fired, counted.
+
+    found: harmful ones.
+    first: of these, with no finding before it.
+    alone: with no other finding.
+    named: where it says what the fault is.
+    alarmed: healthy ones; alarmed_alone: with no other finding.
+    """
 
     name: str
     found: int = 0

@@ -16,7 +16,7 @@ ENDING = "ending.json"
 
 @dataclass(frozen=True)
 class Ending:
-    """How a training ended, and the ``seconds`` of processor time that it took. ``skill`` is None
+    """The end of a training, and the ``seconds`` of processor time that it took. ``skill`` is None
     where it is not finite; ``error`` is what ended it, if anything did; ``code`` is a digest of
     what trained it; ``without`` names the mechanism of the hook that was switched off."""
 

@@ -1,4 +1,4 @@
-"""Whether a run is healthy or harmful, by its own skill on held-out data; rules have no part in it.
+"""The truth about a run, healthy or harmful, by its skill on held-out data, without any rule.
 
 What is neither is undecided, and excluded before any rule runs.
 """

@@ -59,7 +59,7 @@ def heads(trial: Trial, evaluation: int) -> Heads:
 
 
 def drift(trial: Trial) -> NDArray[Any]:
-    """How far each character's embedding has moved, as a share of its size: (saves, characters)."""
+    """Return how far each embedding has moved, as a share of its size: (saves, characters)."""
     values = trial.tensor("Transformer_embedding.weight").values(mode=modes.TRAIN)
     embeddings = np.stack([*values.values()])
     moved = np.linalg.norm(embeddings - embeddings[0], axis=2)

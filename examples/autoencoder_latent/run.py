@@ -88,7 +88,7 @@ def latents(run: Path) -> NDArray[Any]:
 
 
 def verdict(run: Path) -> tuple[str, str]:
-    """What the rule found, and at which evaluation it fired."""
+    """Return what the rule found, and at which evaluation it fired."""
     (found,) = document(check(open_storage(run), read_watch(WATCH))[0])["rules"]
     fired = found["FiredAt"]
     where = f"after {fired['mode_step'] * EVERY} training steps" if fired else "never"

@@ -73,7 +73,7 @@ def train(out: Path, steps: int, *, fix: bool) -> None:
 
 
 def fired(run: Path) -> dict[str, str]:
-    """What each rule found; "silent" for one that did not fire."""
+    """Return what each rule found; "silent" for one that did not fire."""
     found = document(check(open_storage(run), read_watch(WATCH))[0])
     return {
         each["Rule"]: each["StatusDetails"]

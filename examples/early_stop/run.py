@@ -63,7 +63,7 @@ def search(
 
 
 def outcome(aws: LocalAws, line: str) -> Outcome:
-    """What a line of the search says, with the rule that fired first if the job was stopped."""
+    """Describe a line of the search, with the rule that fired first if the job was stopped."""
     trial = json.loads(line)
     rule = ""
     if trial["status"] == "Stopped":

@@ -49,7 +49,7 @@ class Pruning:
 
     @property
     def weights(self) -> int:
-        """How many are not pruned."""
+        """Return how many are not pruned."""
         return int(sum(mask.sum() for mask in self.masks))
 
     def train(self, steps: int) -> float:

@@ -80,7 +80,7 @@ def swarm(run: Path, held_out: xgb.DMatrix) -> tuple[Swarm, float]:
 
 
 def sections(boosted: Boosted | None) -> int:
-    """How many charts and tables a report has about the trees."""
+    """Return how many charts and tables a report has about the trees."""
     if boosted is None:
         return 0
     tables = bool(boosted.matrix) + bool(boosted.scores)

@@ -108,7 +108,7 @@ class StepRecorder:
             writing.join(timeout)
 
     def _refusal(self) -> str:
-        """Why nothing can be recorded now; empty if something can."""
+        """Return why nothing can be recorded now; empty if something can."""
         if "torch" not in sys.modules:
             return "the training does not use PyTorch, whose profiler records the steps"
         if self._begun is not None and (since := time.monotonic() - self._begun) < _APART:

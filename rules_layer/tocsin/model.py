@@ -231,7 +231,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a verdict is what it is."""
+    """The reason of a verdict."""
 
     WITHIN_BOUNDS = "within_bounds"
     TOO_EARLY = "too_early"
@@ -255,8 +255,9 @@ class Reason(StrEnum):
 
 
 class Withdrawal(StrEnum):
-    """Why an alert no longer stands though nobody has judged its rule healthy: the ``Reason`` of
-    the status change.
+    """The reason why an alert no longer stands though no rule was judged healthy.
+
+    It is the ``Reason`` of the status change.
     """
 
     RESTARTED = "restarted"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tocsin.report import html_of, json_of, report_on
+from tocsin.report import compared, html_of, json_of, report_on
 from tocsin.tensors import open_storage
 
 from tests.browser.runs import RUNS
@@ -37,28 +37,36 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def file_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The page of a run in RUNS or DEMOS or of a fixture, made once."""
+    """The page of a run in RUNS or DEMOS or of a fixture, made once; ``a+b`` compares two."""
     folder = tmp_path_factory.mktemp("pages")
 
-    def make(name: str) -> Path:
+    def run(name: str) -> Path:
+        if name in RUNS:
+            if not (folder / name).exists():
+                RUNS[name](folder / name)
+            return folder / name
+        if name in DEMOS:
+            demos = folder / "demos"
+            if not demos.exists():
+                demos.mkdir()
+                write(demos)
+            return run_of(demos, name)
+        return FIXTURES / name / "run"
+
+    def page(name: str) -> Path:
         path = folder / f"{name}.html"
         if not path.exists():
-            run = FIXTURES / name / "run"
-            if name in RUNS:
-                run = folder / name
-                RUNS[name](run)
-            elif name in DEMOS:
-                demos = folder / "demos"
-                if not demos.exists():
-                    demos.mkdir()
-                    write(demos)
-                run = run_of(demos, name)
-            page = report_on(open_storage(str(run)), now=lambda: time.time() + 30)
-            path.write_text(html_of(page), "utf-8")
-            path.with_suffix(".json").write_bytes(json_of(page))
+            made = compared(
+                [
+                    report_on(open_storage(str(run(each))), now=lambda: time.time() + 30)
+                    for each in name.split("+")
+                ]
+            )
+            path.write_text(html_of(made), "utf-8")
+            path.with_suffix(".json").write_bytes(json_of(made))
         return path
 
-    return make
+    return page
 
 
 @dataclass

@@ -59,7 +59,7 @@ def test_the_machine_says_what_was_found_first(opened: Show) -> None:
 
     assert "InputBottleneck" in shown.locator("article.card").first.inner_text()
     assert "waiting for data" in "".join(shown.locator(".legend").all_inner_texts())
-    assert shown.locator("canvas:visible").count() >= 3  # durations, step times, devices
+    assert shown.locator("canvas:visible").count() >= 2  # step times, devices
     shown.locator("#devices").focus()
     shown.page.keyboard.press("ArrowDown")
     assert shown.locator(".read", has_text="node_0 gpu0").inner_text().endswith("90 %")
@@ -71,6 +71,7 @@ def test_the_machine_says_what_was_found_first(opened: Show) -> None:
 
 def test_the_machine_has_boxes_and_the_step_trace_shares(opened: Show) -> None:
     page = opened("watched").page
+    page.locator("#statistics > summary").click()
 
     rows = page.locator("#machine tr", has_text="gpu1").all_inner_texts()
     assert any(text.split()[:2] == ["node_0", "gpu1"] for text in rows)
@@ -108,7 +109,91 @@ def test_verdict_and_rules_are_there_without_javascript(
     shown = opened("broken", drawn=False, java_script_enabled=False)
 
     assert shown.page.inner_text("h1") == _verdict(file_of("broken"))
+    assert "What to do." in shown.page.inner_text("main")
     assert "ExplodingTensor" in shown.page.inner_text("table")
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("healthy", 2500),
+        ("demo-healthy", 2500),
+        ("xgboost", 2500),
+        ("broken", 5000),
+        ("demo-diverging", 5000),
+        ("demo-hang", 5000),
+        ("watched", 5000),
+    ],
+)
+def test_page_is_short(name: str, most: int, opened: Show) -> None:
+    page = opened(name, width=1600).page
+
+    assert page.evaluate("() => document.documentElement.scrollHeight") <= most
+
+
+def test_what_to_do_is_on_the_first_screen(opened: Show) -> None:
+    for width in (400, 1600):
+        page = opened("demo-diverging", width=width).page
+        box = page.get_by_text("What to do.").first.bounding_box()
+
+        assert box is not None
+        assert box["y"] < 700
+
+
+def test_sections_go_from_the_verdict_to_the_details(opened: Show) -> None:
+    ids = opened("watched").page.evaluate(
+        "() => [...document.querySelectorAll('main > *')].map((one) => one.id || one.tagName)"
+    )
+    assert ids == ["HEADER", "timeline", "machine", "trace", "rules", "quality", "FOOTER"]
+
+    ids = opened("demo-diverging+demo-healthy").page.evaluate(
+        "() => [...document.querySelectorAll('main > section')].map((one) => one.id)"
+    )
+    assert ids == ["timeline", "fired", "compare", "network", "rules", "quality"]
+
+
+def test_clean_and_not_applicable_rules_are_folded(opened: Show) -> None:
+    page = opened("broken").page
+    rows = page.locator("#rules tbody tr:visible")
+    fired = rows.count()
+
+    page.locator("#clean > summary").click()
+    page.locator("#idle > summary").click()
+
+    assert fired < 8
+    assert rows.count() > 40
+
+
+def test_folds_stay_open_when_the_page_is_drawn_again(opened: Show) -> None:
+    page = opened("broken").page
+    page.locator("#idle > summary").click()
+
+    page.evaluate("render(page)")
+
+    assert page.locator("#idle tbody tr").first.is_visible()
+
+
+def test_training_is_dashed_beside_evaluation_everywhere(opened: Show) -> None:
+    page = opened("demo-diverging+demo-healthy").page
+
+    for legend in ("#timeline .legend >> nth=0", "#compare .legend"):
+        keys = page.locator(f"{legend} >> span")
+        dashed = {key.inner_text(): key.locator("i.dashed").count() for key in keys.all()}
+        lines = {name: count for name, count in dashed.items() if name != "not finite"}
+        assert lines == {name: int(name.endswith("train")) for name in lines}
+        assert sum(lines.values()) == len(lines) / 2
+
+
+def test_every_feature_has_its_name(opened: Show) -> None:
+    page = opened("xgboost").page
+
+    bars = page.locator("#boosted .bars").first
+    assert [row.split()[0] for row in bars.locator("tr").all_inner_texts()] == [
+        "f0",
+        "f1",
+        "f2",
+        "f3",
+    ]
 
 
 def _zoomed(page: Page) -> str:
@@ -175,8 +260,8 @@ def test_losses_are_named_and_where_they_are_not_finite(opened: Show) -> None:
     legend = opened("broken").page.inner_text("#timeline .legend >> nth=0")
 
     assert [line.strip() for line in legend.splitlines() if line.strip()] == [
-        "train loss",
-        "train validation_loss",
+        "train",
+        "eval",
         "not finite",
     ]
 
@@ -234,4 +319,4 @@ def test_chart_has_its_numbers_as_a_table(opened: Show) -> None:
     rows = page.locator("#timeline details table tbody tr")
     rows.first.wait_for()  # a fold is filled after its click has been handled
     assert rows.count() <= 26
-    assert "train loss" in page.inner_text("#timeline details table")
+    assert "train" in page.inner_text("#timeline details table")

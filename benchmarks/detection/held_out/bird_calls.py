@@ -1,4 +1,4 @@
-"""Which of six birds calls, from a small spectrogram: a convolutional network, data loaders."""
+"""Six birds told apart by a small spectrogram: a convolutional network, data loaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loans are not paid back: XGBClassifier with a validation set."""
+"""Loans that are not paid back: XGBClassifier with a validation set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who clicks on what: sparse embeddings of users and items, few clicks, two optimizers."""
+"""Clicks of users on items: sparse embeddings of users and items, few clicks, two optimizers."""
 
 from __future__ import annotations
 

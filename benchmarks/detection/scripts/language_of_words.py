@@ -1,4 +1,4 @@
-"""Which of six languages a word is of, from its letters: a GRU over packed sequences.
+"""The language of a word, one of six, from its letters: a GRU over packed sequences.
 
 Each made-up language has its own habit of which letter follows which. The skill is the accuracy on
 other words, of each language equally many, above chance.

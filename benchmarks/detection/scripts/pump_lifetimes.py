@@ -1,4 +1,4 @@
-"""How long pumps live: XGBoost with an accelerated failure time (AFT), many of them still running.
+"""Lifetimes of pumps: XGBoost with an accelerated failure time (AFT), many of them still running.
 
 Load, heat, dirt, service and the maker's type make a pump's life. The skill is the explained
 variance of the logarithm of lifetimes of a third set, whose ends are all known.

@@ -1,4 +1,4 @@
-"""Who lives longer: Cox's partial likelihood by hand, where some lives are seen in part only."""
+"""Lifetimes, compared: Cox's partial likelihood by hand, where some lives are seen in part only."""
 
 from __future__ import annotations
 

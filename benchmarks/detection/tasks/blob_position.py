@@ -1,4 +1,4 @@
-"""Where a blob lies in a noisy picture: two coordinates by convolutions."""
+"""The position of a blob in a noisy picture: two coordinates by convolutions."""
 
 from __future__ import annotations
 

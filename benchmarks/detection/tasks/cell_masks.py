@@ -1,4 +1,4 @@
-"""Which pixels belong to cells: discs in noise, a small U-shaped network."""
+"""Pixels that belong to cells: discs in noise, a small U-shaped network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many claims a contract brings in a year: Poisson regression on the logarithm."""
+"""The number of claims of a contract in a year: Poisson regression on the logarithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who clicks on what: embedded users, places and hours, and a perceptron."""
+"""Clicks of users on items: embedded users, places and hours, and a perceptron."""
 
 from __future__ import annotations
 

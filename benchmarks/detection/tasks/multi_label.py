@@ -1,4 +1,4 @@
-"""Which of eight labels a sample has."""
+"""Eight labels, of which a sample may have several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far ten points are spread, whatever their order: a network for sets."""
+"""The spread of ten points, whatever their order: a network for sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users think of items, by factors of a matrix."""
+"""Ratings of items by users: factors of a matrix."""
 
 from __future__ import annotations
 

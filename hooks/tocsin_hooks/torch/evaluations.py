@@ -1,4 +1,4 @@
-"""Which forward passes without training make up one evaluation, and which are none."""
+"""Grouping of forward passes without training into evaluations."""
 
 from __future__ import annotations
 

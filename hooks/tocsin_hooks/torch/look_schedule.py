@@ -1,4 +1,4 @@
-"""When the losses of a training are looked at, and when they are compared."""
+"""The schedule by which losses of a training are looked at and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the steps of a training begin: at forward passes, or at updates if those are not seen."""
+"""Boundaries of training steps: forward passes, or updates if those are not seen."""
 
 from __future__ import annotations
 

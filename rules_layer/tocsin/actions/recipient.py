@@ -11,7 +11,7 @@ _FAULTS: dict[str, Callable[[str], str | None]] = {"email": email_fault, "sms": 
 
 
 def refusal(kind: str, recipient: str, allowed: Collection[str]) -> str | None:
-    """Why nothing is sent to a recipient, in one line; None if it may be notified.
+    """Return why nothing is sent to a recipient, in one line; None if it may be notified.
 
     ``kind`` is ``email`` or ``sms``; ``allowed`` holds addresses, ``*@example.com`` for all of a
     domain, and phone numbers. Letter case counts before the @ only.

@@ -59,7 +59,7 @@ def attributes(request: Request) -> dict[str, str]:
 
 
 def _refusal(request: Request, lookups: Lookups, effects: Effects) -> Result | None:
-    """Why nothing can be sent to the recipient that the action names, as the result; else None.
+    """Return the result if nothing can be sent to the action's recipient, else None.
 
     Recipients belong to the deployment: a run must not send at the account's cost.
     """

@@ -14,7 +14,7 @@ Alerts = Mapping[str, RuleAlert]
 
 
 class Send(StrEnum):
-    """Why an action is taken now: in logs, metrics and ``tocsin status``."""
+    """The reason for taking an action now: in logs, metrics and ``tocsin status``."""
 
     FIRED = "fired"  # stop, metric: once each time that a rule fires
     FIRST = "first_notification"
@@ -28,7 +28,7 @@ class Send(StrEnum):
 
 
 class Hold(StrEnum):
-    """Why an action is not taken now."""
+    """The reason for not taking an action now."""
 
     INHIBITED = "inhibited"
     SILENCED = "silenced"
@@ -50,7 +50,7 @@ class View:
 
 @dataclass(frozen=True)
 class Held:
-    """Why a rule is held back, and until when, if that is known."""
+    """The reason why a rule is held back, and until when, if that is known."""
 
     rule: str
     reason: Hold

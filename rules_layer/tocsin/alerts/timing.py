@@ -43,7 +43,7 @@ def needs_update(
     repeat: float | None,
     now: float,
 ) -> Send | None:
-    """Why to notify, or None: the table of Alertmanager's ``DedupStage.needsUpdate``.
+    """Return the reason to notify, or None: the table of Alertmanager's ``DedupStage.needsUpdate``.
 
     sent: the last notification.
     firing: identities by rule.

@@ -55,8 +55,9 @@ class StopGuard:
     owner: Callable[[str], str] = owner_of
 
     def may(self, run: str, by: str) -> StopHeld | None:
-        """Why the run must not be stopped now; None if it may, and then it is counted. ``by`` is
-        ``sagemaker`` or ``hook``.
+        """Return why the run must not be stopped now; None if it may, and then count the stop.
+
+        by: ``sagemaker`` or ``hook``.
         """
         name, owner = _short(run), _short(self.owner(run))
         key = _REQUESTS_KEY if by == "hook" else _STOPS_KEY
@@ -160,7 +161,7 @@ class Shares:
     now: Callable[[], float]
 
     def take(self, kind: str, run: str, count: int = 1) -> str | None:
-        """Why so many more must not be used; None if they may, and then they are counted."""
+        """Return why so many more must not be used; None if they may, and then they are counted."""
         taken: list[str] = []
         for key, whose, cap in self._levels(kind, run):
             if not self._add(key, cap, count):
@@ -176,8 +177,9 @@ class Shares:
             self._subtract(key, count)
 
     def admit(self, kind: str, run: str, name: str) -> str | None:
-        """Why another name must not be used; None if it may. One that was admitted in this period
-        already is admitted, and counts once.
+        """Return why another name must not be used; None if it may.
+
+        A name counts once in a period, however often it is used.
         """
         *own, (all_key, everybody, most) = self._levels(kind, run)
         for key, whose, cap in own:

@@ -120,7 +120,7 @@ def _alert_state(run: str, deployment: Deployment) -> _AlertState:
 
 
 def _paused(trouble: Trouble | None) -> Document | None:
-    """Why the run is not looked at, and until when; None if it is looked at."""
+    """Return why the run is not evaluated, and until when; None if it is."""
     if trouble is None or trouble.until <= time.time():
         return None
     until = utc(datetime.fromtimestamp(trouble.until, UTC))

@@ -1,4 +1,4 @@
-"""Why a rule has judged nothing."""
+"""The reasons why a rule has judged nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BESIDE = {Role.OBJECTIVE, Role.SKILL, Role.LEARNING_RATE}  # read beside losses
 
 
 class NotJudged(StrEnum):
-    """Why a rule has judged nothing.
+    """The reasons why a rule has judged nothing.
 
     NO_LOSS: a loss is all that it lacks.
     TOO_FEW_STEPS: its tensors are there, but too few of them for a verdict, or no step so far

@@ -57,7 +57,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a run is not looked at now, and until when (seconds since the epoch)."""
+    """The reason why a run is not evaluated now, and until when (seconds since the epoch)."""
 
     reason: str
     until: float
@@ -148,7 +148,7 @@ class Coordination(Protocol):
         """
 
     def trouble(self, run: str) -> Trouble | None:
-        """Why the last look at the run did not finish, if somebody knows, and it was not taken
+        """Return why the last look at the run did not finish, if known, and it was not taken
         since.
         """
 

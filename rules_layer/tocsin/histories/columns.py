@@ -21,7 +21,7 @@ _SHOWN_DIGITS = 7  # of a learning rate, which is surely 0 if it has so many
 
 @dataclass(frozen=True)
 class Columns:
-    """What a history has, by the names that its run has, for the rules that watch it.
+    """The contents of a history, by the names in its run, for the rules that watch it.
 
     finite: losses of training and evaluations, learning rates and gradient norms.
     scores: metrics that should rise: of evaluations, or of training where there are no others.

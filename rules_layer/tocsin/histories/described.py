@@ -30,15 +30,15 @@ def described(
     stand = any(is_of_evaluation(name) for name in losses)
     parts = (
         _steps({scalar.step for scalar in training.scalars}, counter),
-        _list("loss" if len(losses) == 1 else "losses", losses, _MOST_NAMES),
-        _list("of evaluations", evaluations, _MOST_NAMES),
-        _list("scores", scores, _MOST_NAMES),
-        _list("beside them", beside, _MOST_NAMES),
-        _list("no rule reads", [name for name in names if name not in read], _MOST_NAMES),
-        "no loss of training: those of evaluations stand for it" if stand else "",
+        _list("loss:" if len(losses) == 1 else "losses:", losses, _MOST_NAMES),
+        _list("validation loss:", evaluations, _MOST_NAMES),
+        _list("metrics:", scores, _MOST_NAMES),
+        _list("also read:", beside, _MOST_NAMES),
+        _list("not used by any rule:", [name for name in names if name not in read], _MOST_NAMES),
+        "no training loss: rules judge the validation loss instead" if stand else "",
         _of_several(training, found),
         _list("resumed at step", [f"{step:,}" for step in training.resumed], _MOST_NAMES)
-        + (", what was recorded from there on before is left out" if training.resumed else ""),
+        + (", earlier values from there on are left out" if training.resumed else ""),
         _list("left out:", [*left_out, *training.left_out], _MOST_LEFT_OUT, "; "),
     )
     return f"{reader.path}: read as {form}: {'; '.join(filter(None, parts))}"
@@ -54,8 +54,8 @@ def numbered(trainings: Sequence[Training], without: Training | None = None) -> 
 
 
 def _steps(steps: Collection[int], counter: str) -> str:
-    of = f" of {clean(counter, 60)}" if counter else ""
-    return f"{_count(len(steps), 'step')}{of} ({min(steps)}–{max(steps)})"
+    by = f" by {clean(counter, 60)}" if counter else ""
+    return f"{_count(len(steps), 'step')}{by} ({min(steps)}–{max(steps)})"
 
 
 def _of_several(training: Training, found: Sequence[Training]) -> str:
@@ -64,7 +64,7 @@ def _of_several(training: Training, found: Sequence[Training]) -> str:
     others = numbered(found, without=training)
     at = next(at for at, each in enumerate(found, 1) if each is training)
     shown = _list("--training", others, _MOST_TRAININGS, " or ")
-    return f"training {at} of {len(found)}, for {_count(len(others), 'other training')}: {shown}"
+    return f"training {at} of {len(found)} (others: {shown})"
 
 
 def _list(what: str, names: Sequence[str], most: int, between: str = ", ") -> str:

@@ -1,4 +1,4 @@
-"""Which column of a table is the step, the phase, the time, the name of a training, a scalar."""
+"""The meaning of a table's columns: step, phase, time, name of a training, scalar."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the columns of a table are read.
+    """The meaning of each column of a table.
 
     phase: the column that says whether a row is of training or of an evaluation.
     trainings: the columns that say which training a row belongs to.

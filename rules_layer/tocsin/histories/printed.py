@@ -1,4 +1,4 @@
-"""What a training printed: ``step 100 loss 2.31``, in the ways of common trainers.
+"""Reader of printed logs: ``step 100 loss 2.31``, as common trainers write it.
 
 A line that counts a step or an epoch, and the lines after it up to the next such line, are of that
 step. Numbers have their names before them.

@@ -47,7 +47,7 @@ _Values = dict[str, tuple[float, float | None]]  # name -> value, time
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user says of a history where its names and columns do not.
+    """The user's answers where the names and columns of a history are ambiguous.
 
     losses: names of scalars that are losses, and the only ones; empty: the names decide.
     step: the column that counts steps, or ``row``; None: the columns decide.

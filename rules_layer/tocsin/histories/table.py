@@ -10,7 +10,7 @@ from tocsin.histories.counters import Steps
 from tocsin.histories.layout import Column, Layout, columns_left_out, layout_of, scalars_of
 from tocsin.histories.scalar import Note, Row, Rows, Scalar
 
-BY_ORDER = "the number of the row"
+BY_ORDER = "row number"
 _MOST_ROWS = 2_000_000
 
 

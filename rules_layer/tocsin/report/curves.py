@@ -6,10 +6,12 @@ import numpy as np
 
 from tocsin.evaluation import Trace
 from tocsin.evaluation.trace import MOST_SCALARS, SCALARS
-from tocsin.model import Role
+from tocsin.model import Mode, Role, TensorSummary
 from tocsin.report.history import History
-from tocsin.report.page import Curve, Kind
+from tocsin.report.legend import labelled
+from tocsin.report.page import Curve, Kind, Phase
 from tocsin.report.thin import Array, envelope, merged
+from tocsin.rules import Tensor, classify_loss
 
 MOST_CURVES = MOST_SCALARS
 
@@ -36,6 +38,7 @@ def curves_of(history: History, last: int, marks: list[int]) -> list[Curve]:
     most MOST_CURVES.
     """
     parts: dict[_Named, list[tuple[Array, Array]]] = {}
+    kinds: dict[_Named, str | None] = {}
     for saves in history.saves:
         inside = saves.steps <= last
         value, size, lost = (saves.field(name) for name in ("value", "size", "lost"))
@@ -52,17 +55,22 @@ def curves_of(history: History, last: int, marks: list[int]) -> list[Curve]:
             named = (kind, saves.mode.name, place[0], saves.worker)
             found = saves.steps[there], value[there, at].astype(np.float64)
             parts.setdefault(named, []).append(found)
+            kinds[named] = series
     chosen = sorted(parts, key=_order)[:MOST_CURVES]
-    return [_curve(named, *merged(parts[named]), None, marks) for named in chosen]
+    return labelled(
+        [_curve(named, *merged(parts[named]), None, marks, kinds[named]) for named in chosen]
+    )
 
 
 def traced_curves(trace: Trace, marks: list[int]) -> list[Curve]:
     """The same from a trace, which has the scalars that rules read."""
     lanes = {of: lane for of, lane in trace.lanes.items() if not isinstance(of, str)}
-    return [
-        _curve(of, np.array(lane.steps), np.array(lane.values), lane.envelope, marks)
-        for of, lane in sorted(lanes.items(), key=lambda each: _order(each[0]))
-    ]
+    return labelled(
+        [
+            _curve(of, np.array(lane.steps), np.array(lane.values), lane.envelope, marks)
+            for of, lane in sorted(lanes.items(), key=lambda each: _order(each[0]))
+        ]
+    )
 
 
 def _order(named: _Named) -> tuple[int, bool, str, str]:
@@ -76,7 +84,32 @@ def _curve(
     values: Array,
     extremes: tuple[Array, Array] | None,
     marks: list[int],
+    data: str | None = None,
 ) -> Curve:
+    """``data``: whether the data set is a held-out one, where the hook knows that."""
     kind, mode, name, worker = named
     x, y, low, high = envelope(steps, values, *(extremes or ()), marks=marks)
-    return Curve(name=name, mode=mode, worker=worker, kind=kind, x=x, y=y, lo=low, hi=high)
+    phase, measure = _measure(named, data)
+    return Curve(
+        name=name,
+        mode=mode,
+        worker=worker,
+        kind=kind,
+        x=x,
+        y=y,
+        lo=low,
+        hi=high,
+        phase=phase,
+        measure=measure,
+    )
+
+
+def _measure(named: _Named, data: str | None) -> tuple[Phase, str]:
+    """Return the phase of a curve, and its name without that of the phase."""
+    kind, mode, name, worker = named
+    if kind in ("utilization", "seconds"):
+        return "", name
+    validates, measure = classify_loss(Mode[mode], Tensor(name, worker, TensorSummary(), kind=data))
+    if validates is None:
+        return "predict", name
+    return "eval" if validates else "train", measure or name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from importlib.resources import files
 
-from tocsin.model import RuleStatus
-from tocsin.report.page import Machine, Page, json_of
+from tocsin.report.page import Page, json_of
+from tocsin.report.plain import text_of
 
 _SCRIPTS = (
     "uPlot.iife.min.js",
@@ -20,7 +21,6 @@ _SCRIPTS = (
     "cards.js",
     "page.js",
 )
-_MACHINE, _TRACE = "machine.js", "trace.js"  # only in pages that have one
 _STYLES = ("uPlot.min.css", "page.css")
 
 
@@ -30,52 +30,29 @@ def html_of(page: Page, *, live: str = "") -> str:
     ``live`` is the path of ``report.json`` on the server that the page is from: then the page asks
     for it every two seconds and draws again what has changed. Without it there is no request.
     """
-    own = {_MACHINE: page.machine, _TRACE: page.step_trace}
-    names = [name for name, part in own.items() if part is not None]
-    scripts = [_part(name) for name in (*names, *_SCRIPTS)]
+    scripts = [_part(name) for name in (*_sometimes(page, live), *_SCRIPTS)]
     styles = [_part(name) for name in _STYLES]
-    verdict, run = page.verdict, page.run
-    rows = "".join(
-        f"<tr><td>{escape(rule.name)}<td>{escape(rule.status)}<td>{escape(rule.details)}"
-        for rule in page.rules
-    )
     return _part("page.html").format(
         policy=_policy(scripts, styles, live),
-        title=escape(f"{run.job}: {verdict.sentence}"),
+        title=escape(f"{page.run.job}: {page.verdict.sentence}"),
         styles="\n".join(f"<style>{style}</style>" for style in styles),
-        job=escape(run.job),
-        sentence=escape(verdict.sentence),
-        detail=escape(verdict.detail),
-        rules=rows,
-        machine=_machine(page.machine),
+        text=text_of(page),
         live=escape(live),
         data=_data(page),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
 
 
-def _machine(machine: Machine | None) -> str:
-    """The findings and statistics of the machines, as text and a table."""
-    if machine is None:
-        return ""
-    rules = "".join(
-        f"<li>{escape(rule.name)}: {escape(rule.details)}"
-        for rule in machine.rules
-        if rule.status == RuleStatus.ISSUES_FOUND
-    )
-    rows = "".join(
-        f"<tr><td>{escape(each.name)}<td>{escape(each.unit)}"
-        + "".join(f"<td>{_number(value)}" for value in (each.p50, each.p95, each.p99))
-        for each in machine.statistics
-    )
-    return (
-        f"<h2>The machine</h2>\n<p>{escape(machine.sentence)}\n<ul>{rules}</ul>\n"
-        f"<table><thead><tr><th>metric<th>unit<th>p50<th>p95<th>p99<tbody>{rows}</table>\n"
-    )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:g}"
+def _sometimes(page: Page, live: str) -> Iterator[str]:
+    """Yield the scripts of sections that most runs do not have. A live page may get one later."""
+    parts = {
+        "trees.js": (page.boosted, page.machine),
+        "machine.js": (page.machine,),
+        "trace.js": (page.step_trace,),
+    }
+    for name, needed_by in parts.items():
+        if live or any(part is not None for part in needed_by):
+            yield name
 
 
 def _data(page: Page) -> str:

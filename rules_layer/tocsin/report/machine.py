@@ -37,7 +37,7 @@ from tocsin.tensors import (
     step_text,
 )
 
-_BINS = 30
+_BINS = 12
 _EVALUATIONS = (f"step/{Mode.EVAL.name}", f"step/{Mode.PREDICT.name}")
 
 
@@ -163,7 +163,7 @@ def _timeline(minutes: Sequence[IndexFile], first: int) -> Lines | None:
         for at, name in enumerate(("median", "95th percentile", "longest"))
     }
     x: Numbers = [float(step - first) for step in together]
-    return Lines("Step time in seconds, minute by minute", "minute", x, series)
+    return Lines("Step time in seconds, minute by minute", "minutes since the first", x, series)
 
 
 def _histogram(durations: Array, weights: Array) -> Bars | None:

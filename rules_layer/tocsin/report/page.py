@@ -15,6 +15,8 @@ State = Literal["running", "finished", "stopped"]
 Kind = Literal["loss", "metric", "learning_rate", "utilization", "seconds"]
 """The last two are of a machine: a percentage, and the mean duration of steps and waits."""
 
+Phase = Literal["train", "eval", "predict", ""]
+
 Span = tuple[int, int, str]
 """First step, last step, and what the rule found there.
 
@@ -62,6 +64,11 @@ class Headline(msgspec.Struct, frozen=True):
 class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
     """A scalar over steps, thinned. ``y`` is the last save of each slice, ``lo`` and ``hi`` the
     least and the greatest, if several saves share a slice.
+
+    phase: empty for a series of a machine.
+    measure: the name without the phase: ``loss`` of ``val_loss``.
+    label: the name in a legend: the phase alone, if it tells the curves of a kind apart.
+    repeats: whether an earlier curve of its kind has the same numbers, and is drawn for both.
     """
 
     name: str
@@ -72,6 +79,10 @@ class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
     y: Numbers
     lo: Numbers | None = None
     hi: Numbers | None = None
+    phase: Phase = ""
+    measure: str = ""
+    label: str = ""
+    repeats: bool = False
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -34,6 +34,7 @@ from tocsin.rules._rule import (
     Tensor,
     tensor_key,
 )
+from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Tensor",
     "advice_for",
     "build",
+    "classify_loss",
     "defaults",
     "describe",
     "find_rule",

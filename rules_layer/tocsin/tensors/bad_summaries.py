@@ -68,7 +68,7 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> tuple[T, Mapping[s
 
 
 def _fault(summary: Raw) -> str:
-    """Why a summary cannot be used, in one line; "" if it can."""
+    """Return why a summary cannot be used, in one line; "" if it can."""
     try:
         _summary.decode(summary)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

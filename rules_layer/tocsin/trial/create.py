@@ -141,7 +141,7 @@ def _open(
 
 
 def not_a_run(storage: Storage, hint: str = "") -> NotARun:
-    """Why the place holds no run, with the place next to it that does."""
+    """Return why the place holds no run, with the place next to it that does."""
     try:
         if any(True for _ in storage.list(f"{_HOST}/{INDEX}")):
             hint = f"; did you mean {storage.url}/{_HOST}?"

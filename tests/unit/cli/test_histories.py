@@ -85,7 +85,7 @@ def test_a_history_that_diverges_and_a_healthy_one(
             if rule["RuleEvaluationStatus"] == "IssuesFound"
         }
         assert said.err.count("\n") == 1
-        assert ": 60 steps of " in said.err
+        assert ": 60 steps by " in said.err
         assert said.json["finished"] is True
         assert said.json["steps"] == {"evaluated": 60, "first": 0, "last": 59}
         assert said.code == (name == "diverging")

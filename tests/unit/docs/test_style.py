@@ -38,6 +38,13 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 
+DOCUMENTED = [
+    path
+    for folder in ("rules_layer", "hooks", "infra", "functions", "local", "benchmarks", "examples")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+QUESTION = re.compile(r"(?:How|What|Whether|Where|Whom?|Which|When|Why)\b")
+
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`+)[^`]*\1")
 _ITEM = re.compile(r"(?:[*-]|\d+\.|#+) ")
@@ -101,6 +108,35 @@ def test_messages_use_standard_terms() -> None:
         if " " in text and "\n" not in text and OURS.search(text)
     ]
     assert found == []
+
+
+def openings(source: str) -> Iterator[str]:
+    """Yield the first line of each docstring of a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in DOCUMENTED
+        for line in openings(path.read_text())
+        if QUESTION.match(line)
+    ]
+    assert found == []
+
+
+def test_openings_are_found() -> None:
+    source = (
+        """'What it holds.'\nclass A:\n    'How it is.'\n    def f(self):\n        'Whether.'"""
+    )
+
+    assert [line for line in openings(source) if QUESTION.match(line)] == [
+        "What it holds.",
+        "How it is.",
+        "Whether.",
+    ]
 
 
 @pytest.mark.parametrize("name", rule_names())

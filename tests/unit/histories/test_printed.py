@@ -79,4 +79,4 @@ def test_lines_between_two_steps_belong_to_the_first(tmp_path: Path) -> None:
     storage, line = read(path)
     assert curve(storage, "loss") == {at: pytest.approx(3 - at / 10) for at in range(5)}
     assert curve(storage, "test/accuracy") == {at: pytest.approx(at / 10) for at in range(5)}
-    assert "read as printed log: 5 steps of step" in line
+    assert "read as printed log: 5 steps by step" in line

@@ -47,7 +47,7 @@ EPOCHS = [(epoch, at) for epoch in (1, 2, 3) for at in (10, 20, 30)]
         (
             "Epoch,Batch,loss\n" + "".join(f"{e},{b},{e + b}\n" for e in (0, 1) for b in (0, 1, 2)),
             [0, 1, 2, 3, 4, 5],
-            "6 steps of Epoch and Batch",
+            "6 steps by Epoch and Batch",
         ),
         (
             of_lines(
@@ -58,7 +58,7 @@ EPOCHS = [(epoch, at) for epoch in (1, 2, 3) for at in (10, 20, 30)]
                 )
             ),
             [10, 20, 30, 40, 50, 60, 70, 80, 90],
-            "of epoch and iter (10–90); loss train/loss; of evaluations val/loss",
+            "by epoch and iter (10–90); loss: train/loss; validation loss: val/loss",
         ),
         (
             of_lines(
@@ -68,47 +68,47 @@ EPOCHS = [(epoch, at) for epoch in (1, 2, 3) for at in (10, 20, 30)]
                 )
             ),
             [*range(9)],
-            "9 steps of current_steps",
+            "9 steps by current_steps",
         ),
         (
             of_lines(*({"iteration": at, "total_loss": 9 - at} for at in range(0, 80, 20))),
             [0, 20, 40, 60],
-            "4 steps of iteration (0–60); loss total_loss",
+            "4 steps by iteration (0–60); loss: total_loss",
         ),
         (
             "epoch,loss\n" + "".join(f"{at / 4},{9 - at}\n" for at in range(6)),
             [0, 1, 2, 3, 4, 5],
-            "6 steps of epoch",
+            "6 steps by epoch",
         ),
         (
             "epoch,loss\n" + "".join(f"{at // 5},{9 - at}\n" for at in range(10)),
             [*range(10)],
-            "10 steps of the number of the row",
+            "10 steps by row number",
         ),
         (
             "loss,val_loss\n3,4\n2,3\n1,2\n",
             [0, 1, 2],
-            "3 steps of the number of the row (0–2); loss loss; of evaluations val_loss",
+            "3 steps by row number (0–2); loss: loss; validation loss: val_loss",
         ),
-        (",loss\n0,3\n1,2\n2,1\n", [0, 1, 2], "3 steps of the number of the row"),
-        ("epoch,loss\n1/3,3\n2/3,2\n3/3,1\n", [1, 2, 3], "3 steps of epoch (1–3)"),
+        (",loss\n0,3\n1,2\n2,1\n", [0, 1, 2], "3 steps by row number"),
+        ("epoch,loss\n1/3,3\n2/3,2\n3/3,1\n", [1, 2, 3], "3 steps by epoch (1–3)"),
         (
             "_step,train/global_step,train/loss\n0,50,3\n1,100,2\n2,150,1\n",
             [50, 100, 150],
-            "3 steps of train/global_step (50–150); loss train/loss",
+            "3 steps by train/global_step (50–150); loss: train/loss",
         ),
         (
             "step,tag,value\n0,loss,3\n0,acc,0.1\n1,loss,2\n1,acc,0.2\n",
             [0, 1],
-            "2 steps of step (0–1); loss loss; scores acc",
+            "2 steps by step (0–1); loss: loss; metrics: acc",
         ),
         (
             "iterations,total_timesteps,train/loss,eval/r\n1,10,,\n2,20,5,\n,25,4,0.5\n3,30,3,\n",
             [20, 25, 30],
-            "3 steps of total_timesteps",
+            "3 steps by total_timesteps",
         ),
-        ("epoch  loss  lr\n    0  3.0  0.1\n    1  2.0  0.1\n", [0, 1], "2 steps of epoch (0–1)"),
-        ("| epoch | loss |\n|---|---|\n| 0 | 3 |\n| 1 | 2 |\n", [0, 1], "2 steps of epoch (0–1)"),
+        ("epoch  loss  lr\n    0  3.0  0.1\n    1  2.0  0.1\n", [0, 1], "2 steps by epoch (0–1)"),
+        ("| epoch | loss |\n|---|---|\n| 0 | 3 |\n| 1 | 2 |\n", [0, 1], "2 steps by epoch (0–1)"),
     ],
     ids=[
         "batches of epochs",
@@ -150,13 +150,13 @@ def epochs(losses: Sequence[float], start: int = 0) -> str:
             "epoch,loss\n" + epochs([9, 8, 7, 6]) + epochs([5, 4, 3]),
             Choices(),
             {0: 5, 1: 4, 2: 3},
-            "training 2 of 2, for 1 other training: --training 1",
+            "training 2 of 2 (others: --training 1)",
         ),
         (
             "epoch,loss\n" + epochs([9, 8, 7, 6]) + epochs([5, 4, 3]),
             Choices(training="1"),
             {0: 9, 1: 8, 2: 7, 3: 6},
-            "training 1 of 2, for 1 other training: --training 2",
+            "training 1 of 2 (others: --training 2)",
         ),
         (
             "epoch,loss\n" + epochs([9, 8, 7, 6]) + "epoch,loss\n" + epochs([5, 4, 3]),
@@ -168,13 +168,13 @@ def epochs(losses: Sequence[float], start: int = 0) -> str:
             "epoch,loss\n" + epochs([9, 8, 7, 6, 5]) + epochs([4, 3], start=3),
             Choices(),
             {0: 9, 1: 8, 2: 7, 3: 4, 4: 3},
-            "resumed at step 3, what was recorded from there on before is left out",
+            "resumed at step 3, earlier values from there on are left out",
         ),
         (
             "model,epoch,loss\na,0,9\na,1,8\nb,0,5\nb,1,4\n",
             Choices(),
             {0: 5, 1: 4},
-            "training 2 of 2, for 1 other training: --training 1 (a)",
+            "training 2 of 2 (others: --training 1 (a))",
         ),
         (
             "fold,epoch,loss\n1,0,9\n2,0,5\n1,1,8\n2,1,4\n",
@@ -186,11 +186,11 @@ def epochs(losses: Sequence[float], start: int = 0) -> str:
             '"Step","a - loss","a - loss__MIN","b - loss"\n0,9,9,5\n1,8,8,4\n2,7,7,\n',
             Choices(training="a"),
             {0: 9, 1: 8, 2: 7},
-            "training 1 of 2, for 1 other training: --training 2 (b)",
+            "training 1 of 2 (others: --training 2 (b))",
         ),
-        ("epoch,loss\n2,1\n1,2\n0,3\n", Choices(), {0: 3, 1: 2, 2: 1}, "3 steps of epoch"),
-        ("x,epoch,loss\n5,0,3\n6,1,2\n", Choices(step="x"), {5: 3, 6: 2}, "2 steps of x"),
-        ("epoch,loss\n7,3\n9,2\n", Choices(step="row"), {0: 3, 1: 2}, "the number of the row"),
+        ("epoch,loss\n2,1\n1,2\n0,3\n", Choices(), {0: 3, 1: 2, 2: 1}, "3 steps by epoch"),
+        ("x,epoch,loss\n5,0,3\n6,1,2\n", Choices(step="x"), {5: 3, 6: 2}, "2 steps by x"),
+        ("epoch,loss\n7,3\n9,2\n", Choices(step="row"), {0: 3, 1: 2}, "row number"),
         (
             "epoch,loss\n" + epochs([*range(99, 40, -1)]) + "58,1\n",
             Choices(),
@@ -285,4 +285,4 @@ def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None
     result = {"validation_0": {"logloss": [3, 2, 1]}, "validation_1": {"logloss": [4, 3, 2]}}
     path.write_text(json.dumps(result))
     _, line = read(path)
-    assert "no loss of training: those of evaluations stand for it" in line
+    assert "no training loss: rules judge the validation loss instead" in line

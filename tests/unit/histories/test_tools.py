@@ -19,4 +19,4 @@ def test_what_a_tool_wrote(place: str) -> None:
     found = {name: [*curve(storage, name).values()] for name in EXPECTED[place]}
     assert found == {name: pytest.approx(v, rel=1e-3) for name, v in EXPECTED[place].items()}
     assert "left out" not in line
-    assert "for 1 other training" not in line
+    assert "others: --training" not in line

@@ -1,4 +1,4 @@
-"""What must hold of a call of a loss, whatever is trained."""
+"""Conditions that every call of a loss must meet, whatever the model."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ function el(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "colour") made.style.background = `var(${value})`;
+    else if (name === "grow") made.style.flexGrow = value;
     else if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
@@ -72,6 +73,10 @@ const plural = (count, word) => `${nice(count)} ${word}${count === 1 ? "" : "s"}
 
 const section = (id, title, hint, ...content) =>
   el("section", { id, "aria-label": title }, el("h2", {}, title), hint ? el("p", { class: "hint" }, hint) : "", ...content);
+
+const fold = (id, title, ...content) => el("details", { id, ontoggle: fitCharts }, el("summary", {}, title), ...content);
+const told = (title, content) => (content ? el("p", {}, el("b", {}, `${title} `), content) : "");
+const advice = (rule) => [told("Why it happens.", rule.causes), told("What to do.", rule.advice)];
 
 function table(headings, rows, classes = []) {
   const cell = (tag, content, at) => el(tag, { class: classes[at] ?? null, scope: tag === "th" ? "col" : null }, ...[].concat(content));

@@ -6,6 +6,7 @@ const pending = [];
 let whole, marks; // first and last step; the steps at which rules fired first
 let shown = null; // the steps that are zoomed to
 
+const font = (dot) => `${12 * dot}px system-ui, DejaVu Sans, sans-serif`;
 const later = (draw) => pending.push(new Promise((done) => setTimeout(async () => { try { await draw(); } finally { done(); } }))); // each in a task of its own
 
 function zoom(from, to) {
@@ -18,7 +19,7 @@ function zoom(from, to) {
 function chart(holder, height, data, series, options = {}) {
   const ink = colour("--soft"), overSteps = !options.apart;
   const steps = overSteps ? { incrs: isClock() ? MINUTES : COUNTS, space: 24 + 7 * at(whole[1], false).length } : {};
-  const axis = { stroke: ink, grid: { stroke: faded(ink, 0.18), width: 1 }, ticks: { show: false }, font: "12px system-ui, DejaVu Sans, sans-serif" };
+  const axis = { stroke: ink, grid: { stroke: faded(ink, 0.18), width: 1 }, ticks: { show: false }, font: font(1) };
   const select = (u) => {
     if (u.select.width <= 4) return;
     if (overSteps) zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
@@ -71,6 +72,26 @@ function drawLost(u, items) { // where a loss is not finite: a line at the top, 
     c.fillStyle = colour("--critical");
     c.fillRect(from, u.bbox.top, Math.max(2 * dot, to - from), 4 * dot);
   })));
+}
+
+const NO_AXIS = { grid: { show: false }, values: (u, splits) => splits.map(() => "") }; // of charts that have rows
+
+function nameRows(u, names, inside) { // in the gutter, or above each row; a longer name is condensed
+  const c = u.ctx, dot = devicePixelRatio, high = u.bbox.height / names.length, room = inside ? u.bbox.width : u.bbox.left - 12 * dot;
+  c.save();
+  c.fillStyle = colour(inside ? "--ink" : "--soft");
+  c.font = font(dot);
+  c.textBaseline = "middle";
+  c.textAlign = inside ? "left" : "right";
+  const every = inside ? 1 : Math.ceil((13 * dot) / high);
+  names.forEach((name, at) => { if (at % every === 0) c.fillText(name, inside ? u.bbox.left : u.bbox.left - 8 * dot, u.bbox.top + (inside ? at * high + 8 * dot : (at + 0.5) * high), room); });
+  c.restore();
+}
+
+function setGutter() { // charts over steps share it: as wide as the longest name
+  const c = el("canvas").getContext("2d"), names = [...page.rules.filter((rule) => rule.spans.length).map(ruleName), ...Object.values(page.heats).flatMap((heat) => heat.rows)];
+  c.font = font(1);
+  root.style.setProperty("--gutter", `${isNarrow() ? 46 : Math.min(300, Math.max(60, ...names.map((name) => c.measureText(name).width + 16)))}px`);
 }
 
 function clipped(u, draw) {

@@ -16,6 +16,18 @@ function picture(width, height, values) {
   return canvas;
 }
 
+function ramp() {
+  const canvas = picture(160, 1, Uint8Array.from({ length: 160 }, (_, at) => 2 + Math.round((at / 159) * 252)));
+  canvas.className = "ramp";
+  return canvas;
+}
+
+const drawImage = (u, image, first, end) => clipped(u, (c) => {
+  const from = u.valToPos(first, "x", true), to = u.valToPos(end, "x", true);
+  c.imageSmoothingEnabled = false;
+  c.drawImage(image, from, u.bbox.top, Math.max(1, to - from), u.bbox.height);
+});
+
 function network() {
   const kinds = Object.keys(page.heats), names = Object.keys(page.fans);
   if (!kinds.length && !names.length) return "";
@@ -47,29 +59,22 @@ function maps(kinds, fan) {
     if (mine !== heat) return; // another one was chosen meanwhile
     cells = found;
     const image = picture(columns, rows, cells.subarray(rows * columns));
-    const size = Math.max(1, Math.min(16, Math.floor(520 / rows))), every = Math.ceil(16 / size);
-    const short = (name) => (isNarrow() ? "" : name.length > 24 ? `…${name.slice(-23)}` : name);
+    const size = Math.max(1, Math.min(16, Math.floor(520 / rows)));
     remove(u);
     u = chart(box, rows * size + 40, [[whole[0], whole[1]], [0, rows]], [{ stroke: "transparent", points: { show: false } }], {
       noPoints: true, cursorY: true, y: { range: [0, rows] },
-      splits: () => heat.rows.map((_, at) => at + 0.5).filter((_, at) => at % every === 0),
-      axis: { grid: { show: false }, values: (u, splits) => splits.map((at) => short(heat.rows[rows - 1 - Math.floor(at)])) },
+      axis: NO_AXIS,
       hooks: {
         draw: [(u) => {
-          clipped(u, (c) => {
-            const from = u.valToPos(heat.x[0], "x", true), to = u.valToPos(heat.end, "x", true);
-            c.imageSmoothingEnabled = false;
-            c.drawImage(image, from, u.bbox.top, Math.max(1, to - from), u.bbox.height);
-          });
+          drawImage(u, image, heat.x[0], heat.end);
           drawMarks(u);
+          if (!isNarrow()) nameRows(u, heat.rows);
         }],
         setCursor: [(u) => { const at = u.cursor.event && u.cursor.left >= 0 && under(u); if (at) say(...at); }],
       },
     });
     u.over.addEventListener("click", () => { const at = under(u); if (at) fan.show(heat.rows[at[0]]); });
-    const ramp = picture(160, 1, Uint8Array.from({ length: 160 }, (_, at) => 2 + Math.round((at / 159) * 252)));
-    ramp.className = "ramp";
-    scale.replaceChildren(`1e${heat.lo} `, ramp, ` 1e${heat.hi}${heat.over ? " and more" : ""}`);
+    scale.replaceChildren(`1e${heat.lo} `, ramp(), ` 1e${heat.hi}${heat.over ? " and more" : ""}`);
     note.textContent = `${heat.unit}: the greatest in each of ${plural(columns, "slice")} of steps, ${plural(rows, "row")}.`;
     read.textContent = "Move over the map to read a cell; arrow keys choose a row, Enter shows its distribution.";
   }

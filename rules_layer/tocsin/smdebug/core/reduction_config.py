@@ -1,4 +1,4 @@
-"""Which numbers of a tensor are saved in its place."""
+"""The numbers that are saved in place of a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps are saved."""
+"""The steps that are saved."""
 
 from __future__ import annotations
 
