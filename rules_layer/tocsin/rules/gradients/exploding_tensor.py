@@ -23,8 +23,8 @@ from tocsin.rules import (
 from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules.data._non_finite import COUNTS, is_finite, not_finite
 
-_WITH_NAN = (Role.TREE, Role.SKILL)
-"""They contain NaN by design, for what is unknown."""
+_WITH_NAN = (Role.TREE, Role.SKILL, Role.INTERVAL)
+"""They contain NaN by design, for what is unknown, or for a step that the script left out."""
 
 
 @register
@@ -33,9 +33,10 @@ class ExplodingTensor(Rule):
     """A tensor contains NaN or infinite values.
 
     Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity. Without a
-    selection it watches every captured tensor except XGBoost's trees and comparisons of losses,
-    which contain NaN by design. Names the loss if it is not finite, and otherwise the first tensor
-    in capture order. The evidence has the counts of NaN, infinities and all values.
+    selection it watches every captured tensor except XGBoost's trees, comparisons of losses and
+    summaries of save intervals, which may contain NaN in a healthy run. Names the loss if it is not
+    finite, and otherwise the first tensor in capture order. The evidence has the counts of NaN,
+    infinities and all values.
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
     selected. While the loss is finite, gradients count only after ``patience`` consecutive saves:

@@ -24,6 +24,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import LOSSES
+from tocsin.rules._spikes import GRADIENTS_BETWEEN, with_spikes, without_spikes
 from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging
@@ -49,9 +50,14 @@ class GradientExplosion(Rule):
     lasting explosion stays reported, and the rule resolves when it is over. ExplodingTensor reports
     gradients that are not finite.
 
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not: their gradient norm is above ten times the largest median of 64 steps before. They must
+    be in three or more moments of 50 steps.
+
     Parameters
     ----------
     ratio: smallest multiple of the median that counts as an explosion.
+    share: smallest share of steps with a spike that counts as an explosion.
     threshold: gradient norms from this value on are always too large; none: no such limit.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
@@ -70,6 +76,7 @@ class GradientExplosion(Rule):
     )
 
     ratio: Annotated[float, Meta(gt=1)] = 30.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.01
     threshold: Annotated[float, Meta(gt=0)] | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
@@ -82,10 +89,18 @@ class GradientExplosion(Rule):
                 "weights": Read(roles=(Role.WEIGHT,), fields=("l2",)),
                 "losses": LOSSES,
                 "objectives": OBJECTIVES,
+                "between": GRADIENTS_BETWEEN,
             }
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        saves, verdict = self._judge_save(without_spikes(state), step)
+        after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
+        if spikes is None or verdict.violation:
+            return after, verdict
+        return after, spikes.verdict(self.share, "a gradient norm") or verdict
+
+    def _judge_save(self, state: State, step: Step) -> tuple[State, Verdict]:
         norms = [
             _norm(list(tensors))
             for _, tensors in groupby(step.tensors["gradients"], lambda tensor: tensor.worker)

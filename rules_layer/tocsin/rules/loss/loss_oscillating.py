@@ -28,7 +28,7 @@ from tocsin.rules._window import (
     half_range,
     quantile,
 )
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._losses import judge_all_losses, loss_reads
 
 _CROSSINGS = 5
 
@@ -49,11 +49,16 @@ class LossOscillating(Rule):
     * The median is not below half the first loss.
     * No other loss of the run has fallen: competing losses (a GAN's) fall in turns.
 
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not: their loss is above ten times the largest median of 64 steps before. LossSpike reports
+    spikes that are rarer.
+
     Parameters
     ----------
     window: number of saves that are judged together.
     amplitude: least swing, in units of the first loss.
     calm: least swing, as a multiple of the range of the first saves.
+    share: smallest share of steps with a spike that counts as oscillating.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
         rises).
@@ -76,15 +81,16 @@ class LossOscillating(Rule):
     window: Annotated[int, Meta(ge=10, le=48)] = 20
     amplitude: Annotated[float, Meta(gt=0)] = 1.0
     calm: Annotated[float, Meta(ge=0)] = 3.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return loss_reads(self)
+        return loss_reads(self, between=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        return judge_losses(self, state, step, self._remembered, self._judge)
+        return judge_all_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         return appended(memory, cost, self.window // 2, self.window)
