@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import torch
-from tocsin.model import Mode
+from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Captured
 
 from tocsin_hooks.interval import GRADIENT, LOSS, IntervalSummary, interval_name
@@ -28,6 +27,10 @@ _MOST_STEPS = 10_000  # of an interval; the latest ones count
 _LARGEST = 1 << 14  # elements of a gradient whose norm is computed in every step
 _VALUE = 4e-6  # seconds of CPU time that a value takes
 _HALF = frozenset({torch.float16, torch.bfloat16})
+
+Value = tuple[int, Any]
+"""A number with its step: of the host, or a tensor without axes on another device."""
+
 _LOST = "steps between saves are not summarised"
 
 
@@ -45,9 +48,9 @@ class Intervals:
     def __init__(self, step: StepInHand) -> None:
         self._step = step
         self._series: dict[int, _Series] = {}  # by the identity of an optimizer
-        self._losses: list[tuple[int, Any]] = []  # since the last update
+        self._losses: list[Value] = []  # since the last update
         self._generation = -1
-        self._wanted: frozenset[str] = frozenset()
+        self._is_wanted = False
         self._task = -1  # the last backward pass
         self._scaler: Callable[[], Any] | None = None  # None: not looked for in this interval
         self._counters = step.hook.counters
@@ -65,7 +68,7 @@ class Intervals:
         on, if a rule reads what this finds."""
         self._follow_rules()
         known = self._series.get(id(optimizer))
-        if not self._wanted or (known is not None and known.optimizer() is optimizer):
+        if not self._is_wanted or (known is not None and known.optimizer() is optimizer):
             return
         if known is not None:
             known.close()
@@ -76,7 +79,6 @@ class Intervals:
             held,
             partial(self._updating, series),
             partial(self._differentiated, threading.get_ident()),
-            self._wanted,
         )
 
     def _follow_rules(self) -> None:
@@ -86,10 +88,9 @@ class Intervals:
         self._generation = hook.generation
         self.close()
         names = [interval_name(kind) for kind in (LOSS, GRADIENT)]
-        self._wanted = frozenset(
-            str(kind)
+        self._is_wanted = any(
+            hook.wants(name, collections, role=role, kind=kind)
             for name, collections, role, kind in names
-            if hook.wants(name, collections, role=role, kind=kind)
         )
 
     def _updating(self, series: _Series, _: Any, args: Any, kwargs: Any) -> None:
@@ -147,14 +148,18 @@ class Intervals:
         if self._step.mode is not Mode.TRAIN:
             return
         self._scaler, self._counters = None, self._step.hook.counters
-        known = self._step.loss_kind is None  # levels say something
+        beside: list[Value] = []  # losses, of which another optimizer's gradients are as well
         for series in self._series.values():
-            for kind, values, summary in series.parts():
-                plan = self._step.plan(interval_name(kind, series.number)) if known else None
-                if plan is not None and values:
-                    self._step.hook.spent(_VALUE * len(values))
-                    self._step.add_reduced(_reduced(plan, [*values], summary))
-                values.clear()
+            losses, norms = series.taken()
+            beside = losses or beside
+            plans = {
+                kind: self._step.plan(interval_name(kind, series.number))
+                for kind, values in ((LOSS, losses), (GRADIENT, norms))
+                if values and self._step.loss_kind is None  # else levels say nothing
+            }
+            if any(plans.values()):
+                self._step.hook.spent(_VALUE * (len(losses) + len(norms)))
+                self._step.add_reduced(_reduced(plans, beside, norms, series.summary))
 
 
 class _Series:
@@ -163,29 +168,27 @@ class _Series:
     def __init__(self, optimizer: Callable[[], Any], number: int) -> None:
         self.optimizer = optimizer
         self.number = number
-        self.losses = deque[tuple[int, Any]](maxlen=_MOST_STEPS)
-        self.norms = deque[tuple[int, Any]](maxlen=_MOST_STEPS)
+        self.losses = deque[Value](maxlen=_MOST_STEPS)
+        self.norms = deque[Value](maxlen=_MOST_STEPS)
         self.parameter: Any = None  # whose gradient stands for all
         self.dtype: Any = None  # of its norm
         self._handles: list[Any] = []
-        self._summaries = IntervalSummary(), IntervalSummary()
+        self.summary = IntervalSummary()
 
     def watch(
         self,
         held: Iterable[Any],
         updating: Callable[..., None],
         differentiated: Callable[..., None],
-        wanted: Container[str],
     ) -> None:
-        """Be called at each update, and when a gradient is there of a parameter that it ``held``.
-        The kinds that are ``wanted`` are kept."""
+        """Be called at each update, and when a gradient is there of a parameter of ``held``."""
         given = [each for each in held if each.grad is not None and each.requires_grad]
         small = [each for each in given if _is_small(each.grad)]
         largest = max(small, key=lambda each: each.numel(), default=None)
-        if GRADIENT in wanted and largest is not None:
+        if largest is not None:
             self.parameter = largest
             self.dtype = torch.float32 if largest.grad.dtype in _HALF else None
-        if LOSS in wanted and given:
+        if given:
             # A parameter that is sent to another process goes without it.
             differentiated.__torch_unserializable__ = True  # type: ignore[attr-defined]
             self._handles.append(given[-1].register_hook(differentiated))
@@ -196,10 +199,12 @@ class _Series:
         while self._handles:
             self._handles.pop().remove()
 
-    def parts(self) -> list[tuple[str, deque[tuple[int, Any]], IntervalSummary]]:
-        """Return the kinds of numbers, each with its values so far."""
-        losses, norms = self._summaries
-        return [(LOSS, self.losses, losses), (GRADIENT, self.norms, norms)]
+    def taken(self) -> tuple[list[Value], list[Value]]:
+        """Return losses and norms, which begin again."""
+        losses, norms = [*self.losses], [*self.norms]
+        self.losses.clear()
+        self.norms.clear()
+        return losses, norms
 
 
 def _is_small(gradient: Any) -> bool:
@@ -208,36 +213,54 @@ def _is_small(gradient: Any) -> bool:
     return plain and gradient.numel() <= _LARGEST and gradient.is_floating_point()
 
 
-def _reduced(plan: CapturePlan, found: list[tuple[int, Any]], summary: IntervalSummary) -> Reduced:
-    """Return the summary of values that may be still on their way from a device."""
-    steps = [step for step, _ in found]
-    part, box = Reduced(), Box(None)
-    if isinstance(found[0][1], torch.Tensor):
-        with torch.no_grad():
-            values = torch.stack([value for _, value in found])
-        if values.is_cuda:
-            parcel = Parcel(values.device)
-            box = parcel.add(values)
-            parcel.seal()
-            part.parcels.append(parcel)
-            part.nbytes = parcel.nbytes
-        else:
-            box.tensor = values.cpu()
-    else:
-        box.tensor = torch.tensor([value for _, value in found], dtype=torch.float64)
+def _reduced(
+    plans: Mapping[str, CapturePlan | None],
+    losses: list[Value],
+    norms: list[Value],
+    summary: IntervalSummary,
+) -> Reduced:
+    """Return the summaries of values that may be still on their way from a device. Norms may be
+    those of another optimizer than losses."""
+    part = Reduced()
+    boxes = [_sent(values, part) for values in (losses, norms)]
 
     def finish() -> list[tuple[CapturePlan, Captured]]:
-        values = box.tensor.double().numpy()
-        role, kind = plan.saved.place
-        captured = Captured(
-            plan.saved.name,
-            shape=values.shape,
-            dtype="float64",
-            role=role,
-            kind=kind,
-            summary=summary.of(steps, np.asarray(values, np.float64)),
-        )
-        return [(plan, captured)]
+        lost, norm = (box.tensor.double().numpy() for box in boxes)
+        steps = [step for step, _ in losses]
+        found = {}
+        if plans.get(LOSS) is not None:
+            found[LOSS] = summary.losses(steps, lost)
+        if plans.get(GRADIENT) is not None:
+            by_step = dict(zip(steps, lost.tolist(), strict=True))
+            found[GRADIENT] = summary.norms([step for step, _ in norms], norm, by_step)
+        return [
+            (plan, _captured(plan, found[kind])) for kind, plan in plans.items() if plan is not None
+        ]
 
     part.finishes.append(finish)
     return part
+
+
+def _sent(values: list[Value], part: Reduced) -> Box:
+    """Return numbers as they will be on the host; ``part`` has those of a device."""
+    numbers = [value for _, value in values]
+    if not numbers or not isinstance(numbers[0], torch.Tensor):
+        return Box(torch.tensor(numbers, dtype=torch.float64))
+    with torch.no_grad():
+        stacked = torch.stack(numbers)
+    if not stacked.is_cuda:
+        return Box(stacked.cpu())
+    parcel = Parcel(stacked.device)
+    box = parcel.add(stacked)
+    parcel.seal()
+    part.parcels.append(parcel)
+    part.nbytes += parcel.nbytes
+    return box
+
+
+def _captured(plan: CapturePlan, summary: TensorSummary) -> Captured:
+    role, kind = plan.saved.place
+    shape = (summary.size or 0,)
+    return Captured(
+        plan.saved.name, shape=shape, dtype="float64", role=role, kind=kind, summary=summary
+    )

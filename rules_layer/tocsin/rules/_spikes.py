@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import Read, State, Tensor, violation
+from tocsin.rules._rule import Read, State, Tensor, measured, violation
 
 LOSSES_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("loss",), fields=("size", "max"))
 GRADIENTS_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("gradient",), fields=("size", "max"))
@@ -16,7 +16,7 @@ GRADIENTS_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("gradient",), fields=("s
 _STEPS = 1000  # latest steps that are judged together
 _FEWEST = 200
 _BLOCK = 50  # steps that count as one moment
-_MOMENTS = 3  # with spikes: one odd moment is not a habit
+_MOMENTS = 4  # with spikes: one odd moment is not a habit
 
 _KEY = "between"
 
@@ -34,18 +34,16 @@ class SpikeShare:
     def verdict(self, share: float, what: str) -> Verdict | None:
         """Return a violation if at least ``share`` of the steps are spikes, in several moments."""
         latest = self.latest
-        found = self.steps >= _FEWEST and self.spikes >= share * self.steps
-        if latest is None or not found or self.moments < _MOMENTS:
+        often = self.steps >= _FEWEST and self.spikes >= share * self.steps
+        if latest is None or not often or self.moments < _MOMENTS:
             return None
         last = f"; the latest is step {self.at}" if self.at is not None else ""
-        detail = (
-            f"{self.spikes} of the last {self.steps} steps have {what} above ten times its level"
-            f"{last}"
-        )
+        detail = f"{self.spikes} of the last {self.steps} steps have {what}{last}"
         evidence = {"share": self.spikes / self.steps, "spikes": self.spikes, "steps": self.steps}
         if self.at is not None:
             evidence["spike_step"] = self.at
-        return violation(Reason.ABOVE_THRESHOLD, detail, latest, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, latest, **evidence)
+        return measured(found, self.spikes / self.steps, share)
 
 
 def without_spikes(state: State) -> State:

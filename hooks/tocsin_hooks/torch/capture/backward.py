@@ -76,12 +76,12 @@ def innermost(frame: FrameType | None) -> Backward | None:
     """Return the innermost backward pass that a thread is in, if it computes gradients of a single
     number: a checkpoint, which recomputes a part of a pass, as a rule has more."""
     while frame is not None:
-        found: Any = None
+        loss: Any = None
         if frame.f_code is _BACKWARD:
             found = frame.f_locals["tensors"]
+            loss = found[0] if type(found) is tuple else _first(found)
         elif frame.f_code is _GRAD and _of_parameters(frame.f_locals["inputs"], []):
-            found = frame.f_locals["outputs"]
-        loss = found if found is None or isinstance(found, torch.Tensor) else _first(found)
+            loss = _first(frame.f_locals["outputs"])
         if loss is not None and loss.numel() == 1:
             return Backward(loss, frame.f_back)
         frame = frame.f_back

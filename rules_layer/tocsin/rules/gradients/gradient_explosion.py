@@ -51,8 +51,8 @@ class GradientExplosion(Rule):
     gradients that are not finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not: their gradient norm is above ten times the largest median of 64 steps before. They must
-    be in three or more moments of 50 steps.
+    or not, in four or more moments of 50 steps. A spike is a gradient norm, relative to the loss,
+    above six times the median of the 64 steps before.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class GradientExplosion(Rule):
     )
 
     ratio: Annotated[float, Meta(gt=1)] = 30.0
-    share: Annotated[float, Meta(gt=0, le=1)] = 0.01
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.005
     threshold: Annotated[float, Meta(gt=0)] | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class GradientExplosion(Rule):
         after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
         if spikes is None or verdict.violation:
             return after, verdict
-        return after, spikes.verdict(self.share, "a gradient norm") or verdict
+        return after, spikes.verdict(self.share, "a gradient far above those before") or verdict
 
     def _judge_save(self, state: State, step: Step) -> tuple[State, Verdict]:
         norms = [

@@ -72,7 +72,7 @@ def judge_all_losses(
     after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
     if spikes is None or verdict.violation:
         return after, verdict
-    return after, spikes.verdict(rule.share, "a loss") or verdict
+    return after, spikes.verdict(rule.share, "a loss far above all before") or verdict
 
 
 def judge_series(

@@ -50,7 +50,8 @@ class LossOscillating(Rule):
     * No other loss of the run has fallen: competing losses (a GAN's) fall in turns.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not: their loss is above ten times the largest median of 64 steps before. LossSpike reports
+    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
+    upper quartile of 64 consecutive steps before. LossSpike reports
     spikes that are rarer.
 
     Parameters

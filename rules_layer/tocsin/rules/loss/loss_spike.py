@@ -39,8 +39,8 @@ class LossSpike(Rule):
     ExplodingTensor reports a loss that is not finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not: their loss is above ten times the largest median of 64 steps before. They must be in
-    three or more moments of 50 steps.
+    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
+    upper quartile of 64 consecutive steps before.
 
     Parameters
     ----------
