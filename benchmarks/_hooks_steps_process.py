@@ -126,6 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("loop", choices=LOOPS)
     parser.add_argument("--hook", action="store_true")
+    parser.add_argument("--saves-only", action="store_true", help="without rules on every step")
     parser.add_argument("--steps", type=int, default=2000)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -135,10 +136,28 @@ def main() -> None:
     for _ in range(20):  # what PyTorch prepares at first
         step()
     with TemporaryDirectory() as folder:
-        print(json.dumps(measured(model, step, given.steps, folder if given.hook else None)))
+        run = folder if given.hook else None
+        found = measured(model, step, given.steps, run, saves_only=given.saves_only)
+        print(json.dumps(found))
 
 
-def measured(model: nn.Module, step: Step, steps: int, run: str | None) -> dict[str, Any]:
+def rules_on_saves() -> Any:
+    """A watch file with the rules of the profile that read no step between the saves."""
+    from tocsin.model import Role
+    from tocsin.rules import RECOMMENDED, TRAINING, build, rule_names
+    from tocsin.watch import RuleConfig, Watch
+
+    def reads_each_step(name: str) -> bool:
+        reads = build(name, {}, RECOMMENDED)[0].reads().tensors.values()
+        return any(Role.INTERVAL in read.roles for read in reads)
+
+    names = rule_names(RECOMMENDED, TRAINING)
+    return Watch(rules=tuple(RuleConfig(each) for each in names if not reads_each_step(each)))
+
+
+def measured(
+    model: nn.Module, step: Step, steps: int, run: str | None, *, saves_only: bool = False
+) -> dict[str, Any]:
     """Seconds of all, and of each step; of those the hook says it took, and the steps it saved."""
     if run is not None:
         from tocsin_hooks.torch import TorchHook
@@ -146,7 +165,8 @@ def measured(model: nn.Module, step: Step, steps: int, run: str | None) -> dict[
         TorchHook.attach(nn.Linear(1, 1), f"{run}/warm").close()  # imports are paid once
     each, saved, last = [], [], 0
     begun = time.thread_time()
-    hook = TorchHook.attach(model, f"{run}/run") if run is not None else None
+    watch = rules_on_saves() if saves_only else None
+    hook = TorchHook.attach(model, f"{run}/run", watch=watch) if run is not None else None
     attached = time.thread_time() - begun
     for number in range(steps):
         before = time.thread_time()

@@ -50,6 +50,7 @@ class Role(StrEnum):
     SPREAD = "spread"
     SAMPLE = "sample"
     COLUMN = "column"
+    INTERVAL = "interval"
     SYSTEM = "system"
     DURATION = "duration"
 
@@ -78,6 +79,7 @@ COLLECTION_ROLES = {
     "spreads": Role.SPREAD,
     "samples": Role.SAMPLE,
     "columns": Role.COLUMN,
+    "intervals": Role.INTERVAL,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 
@@ -143,7 +145,8 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``None`` means unknown: not captured, or not a finite number. ``variance`` is the population
     variance; ``l1`` and ``l2`` are vector norms of the flattened tensor. The fields from
-    ``quantiles`` on are set if a rule asked for that ``Detail``. The bounds of the fields hold for
+    ``quantiles`` to ``channels`` are set if a rule asked for that ``Detail``. ``max_step`` is the
+    step of the maximum, in the summary of a save interval. The bounds of the fields hold for
     what is decoded: rules and reports need no other check.
     """
 
@@ -168,6 +171,7 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     inactive_units: Count | None = None
     unit_active: _Packed | None = None
     channels: Channels | None = None
+    max_step: Count | None = None
 
 
 class Shard(msgspec.Struct, frozen=True):

@@ -190,11 +190,8 @@ def is_view(tensor: Any) -> bool:
     return bool(getattr(tensor, "_is_view", bool)())
 
 
-def backward_pass() -> int:
-    """The number of the backward pass that runs in this thread; -1 outside of one."""
-    with suppress(AttributeError):
-        return int(torch._C._current_graph_task_id())
-    return -1
+backward_pass: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+"""Gives the number of the backward pass that runs in this thread; -1 outside of one."""
 
 
 def after_backward(call: Callable[[], None]) -> None:

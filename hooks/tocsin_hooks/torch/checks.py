@@ -78,7 +78,7 @@ class Checks:
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
         self._custom: CustomChecks | None = None
-        step.before_end = self._hand_over
+        step.before_end.append(self._hand_over)
 
     def add(self, custom: CustomChecks) -> None:
         """Give events to the checks of a user as well."""

@@ -32,6 +32,7 @@ from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.custom.check import Check
 from tocsin_hooks.torch.custom.running import CustomChecks
 from tocsin_hooks.torch.idle import IdleSteps
+from tocsin_hooks.torch.intervals import Intervals
 from tocsin_hooks.torch.moves import Skipped
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
@@ -67,6 +68,7 @@ class ModelTraining:
         self._boundaries = StepBoundaries(step, self._parameters, accumulate, self._begin)
         self.evaluations = self._boundaries.evaluations
         self._checks = Checks(step, self.loss)
+        self._intervals = Intervals(step)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
@@ -111,6 +113,7 @@ class ModelTraining:
             after.remove,
             partial(atexit.unregister, self._end),
             self._end,
+            self._intervals.close,
         )
         death = finalize(root, _call_all, report, (*undo, ended))
         death.atexit = False
@@ -235,6 +238,8 @@ class ModelTraining:
         held, closure = self._parameters.hold(optimizer, root), closure_of(args, kwargs)
         if closure is not None:
             self.idle.never()
+        elif held:
+            self._intervals.update_begins(root, optimizer)
         if self._looks or self._checks.look:
             self._checks.update_begins(root, optimizer, held=held, closure=closure is not None)
         if held and closure is None:

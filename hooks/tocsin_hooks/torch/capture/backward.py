@@ -47,18 +47,20 @@ class Backward:
 
     def value(self) -> Any:
         """The loss as it was before ``GradScaler.scale`` multiplied it."""
-        value = self.loss.detach()
-        if name_of(self.loss.grad_fn) != MUL:
-            return value
-        frame = self.caller
+        value, scaler = self.loss.detach(), self.scaler()
+        return value if scaler is None else value / scaler.scale(torch.ones_like(value))
+
+    def scaler(self) -> Any:
+        """Return the GradScaler that may have multiplied the loss: one that the callers use."""
+        frame = self.caller if name_of(self.loss.grad_fn) == MUL else None
         for _ in range(_MOST_FRAMES):
             if frame is None:
                 break
             for scaler in _at_hand(frame):
                 if isinstance(scaler, torch.amp.GradScaler) and scaler.is_enabled():
-                    return value / scaler.scale(torch.ones_like(value))
+                    return scaler
             frame = frame.f_back
-        return value
+        return None
 
     def site(self) -> Site:
         """The first function outwards that only passes on to no other ``backward``."""
@@ -68,6 +70,22 @@ class Backward:
         if frame is None:
             return Site("", 0)
         return Site(frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno)
+
+
+def innermost(frame: FrameType | None) -> Backward | None:
+    """Return the innermost backward pass that a thread is in, if it computes gradients of a single
+    number: a checkpoint, which recomputes a part of a pass, as a rule has more."""
+    while frame is not None:
+        loss: Any = None
+        if frame.f_code is _BACKWARD:
+            found = frame.f_locals["tensors"]
+            loss = found[0] if type(found) is tuple else _first(found)
+        elif frame.f_code is _GRAD and _of_parameters(frame.f_locals["inputs"], []):
+            loss = _first(frame.f_locals["outputs"])
+        if loss is not None and loss.numel() == 1:
+            return Backward(loss, frame.f_back)
+        frame = frame.f_back
+    return None
 
 
 class BackwardWatcher:

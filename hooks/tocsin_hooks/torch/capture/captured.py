@@ -13,7 +13,7 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.looks import Name
 from tocsin_hooks.plan import CapturePlan
-from tocsin_hooks.torch.reductions.reduce import Reducer, gathered
+from tocsin_hooks.torch.reductions.reduce import Reduced, Reducer, gathered
 
 _LARGEST_LOSS = 1024  # elements; of a larger one, per pixel or per token, the mean is kept
 
@@ -36,8 +36,8 @@ class StepInHand:
         self.samples = 1
         self.again = False
         self.mode = Mode.TRAIN
-        self.before_end: Callable[[], None] = lambda: None
-        """Adds the last of what is captured in a step that is saved."""
+        self.before_end: list[Callable[[], None]] = []
+        """Add the last of what is captured in a step that is saved."""
         self.at_end: Callable[[], None] | None = None
         """Called when a step ends, saved or not."""
         self.is_meant = True
@@ -87,7 +87,8 @@ class StepInHand:
             with Guard(self.hook.trouble, "a step is not captured"), self.hook.measured():
                 self._check_meaning()
                 if self.hook.saving:
-                    self.before_end()
+                    for each in self.before_end:
+                        each()
                     self._hand_over()
             self._parts, self._losses, self._output = [], {}, None
         self.passes, self.again = 0, False
@@ -122,6 +123,10 @@ class StepInHand:
         """Reduce tensors as they are now."""
         if pairs:
             self._parts.append(self._reducer.reduce(pairs, self.mode))
+
+    def add_reduced(self, part: Reduced) -> None:
+        """Add what is reduced already, or on its way from a device."""
+        self._parts.append(part)
 
     def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:
         """Reduce those that are wanted."""

@@ -10,8 +10,8 @@ from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, is_finite, not_finite
 
-_WITH_NAN = (Role.TREE, Role.SKILL)
-"""They contain NaN by design, for what is unknown."""
+_WITH_NAN = (Role.TREE, Role.SKILL, Role.INTERVAL)
+"""They contain NaN by design, for what is unknown, or for a step that the script left out."""
 
 
 @register
@@ -20,12 +20,13 @@ class ExplodingTensor(Rule):
     """A tensor contains NaN or infinite values.
 
     Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity; without a
-    selection, any captured tensor except XGBoost's trees and comparisons of losses, which contain
-    NaN by design. Names the loss if it is not finite, and otherwise the first tensor in capture
-    order. ``lenient``, as in profile ``recommended``, makes exceptions if nothing is selected:
-    gradients count only after ``patience`` consecutive saves while the loss is finite, since loss
-    scaling in half precision overflows on purpose. Negative infinities in masks and in the input of
-    a softmax are ignored then. NonFiniteData judges inputs and labels.
+    selection, any captured tensor except XGBoost's trees, comparisons of losses and summaries of
+    save intervals, which may contain NaN in a healthy run. Names the loss if it is not finite, and
+    otherwise the first tensor in capture order. ``lenient``, as in profile ``recommended``, makes
+    exceptions if nothing is selected: gradients count only after ``patience`` consecutive saves
+    while the loss is finite, since loss scaling in half precision overflows on purpose. Negative
+    infinities in masks and in the input of a softmax are ignored then. NonFiniteData judges inputs
+    and labels.
 
     Parameters
     ----------

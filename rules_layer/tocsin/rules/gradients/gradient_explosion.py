@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES
+from tocsin.rules._spikes import GRADIENTS_BETWEEN, with_spikes, without_spikes
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
 
@@ -33,9 +34,14 @@ class GradientExplosion(Rule):
     median, so a lasting explosion stays reported. ExplodingTensor reports gradients that are not
     finite.
 
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not, in four or more moments of 50 steps. A spike is a gradient norm, relative to the loss,
+    above six times the median of the 64 steps before.
+
     Parameters
     ----------
     ratio: smallest multiple of the median that counts as an explosion.
+    share: smallest share of steps with a spike that counts as an explosion.
     threshold: gradient norms from this value on are always too large; none: no such limit.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
@@ -54,6 +60,7 @@ class GradientExplosion(Rule):
     )
 
     ratio: Annotated[float, Meta(gt=1)] = 30.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.005
     threshold: Annotated[float, Meta(gt=0)] | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
@@ -66,10 +73,18 @@ class GradientExplosion(Rule):
                 "weights": Read(roles=(Role.WEIGHT,), fields=("l2",)),
                 "losses": LOSSES,
                 "objectives": OBJECTIVES,
+                "between": GRADIENTS_BETWEEN,
             }
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        saves, verdict = self._judge_save(without_spikes(state), step)
+        after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
+        if spikes is None or verdict.violation:
+            return after, verdict
+        return after, spikes.verdict(self.share, "a gradient far above those before") or verdict
+
+    def _judge_save(self, state: State, step: Step) -> tuple[State, Verdict]:
         norms = [
             _norm(list(tensors))
             for _, tensors in groupby(step.tensors["gradients"], lambda tensor: tensor.worker)

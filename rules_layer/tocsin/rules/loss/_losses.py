@@ -10,6 +10,7 @@ from tocsin.rules._curve import Memory
 from tocsin.rules._kinds import with_level
 from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
+from tocsin.rules._spikes import LOSSES_BETWEEN, with_spikes, without_spikes
 from tocsin.rules._verdicts import not_applicable, violation, worst_verdict
 from tocsin.rules._window import tracked
 
@@ -35,8 +36,19 @@ class LossRule(Protocol):
     def direction(self) -> Direction | None: ...
 
 
-def loss_reads(rule: LossRule) -> Reads:
-    return Reads({"losses": LOSSES.explicitly(rule.collection_names, rule.tensor_regex)})
+class SpikeRule(LossRule, Protocol):
+    """The parameters of a rule that also judges how many of all steps have a spike."""
+
+    @property
+    def share(self) -> float: ...
+
+
+def loss_reads(rule: LossRule, *, between: bool = False) -> Reads:
+    """Return what a rule on losses reads; ``between``: of the steps between saves, too, unless a
+    user names other tensors."""
+    losses = {"losses": LOSSES.explicitly(rule.collection_names, rule.tensor_regex)}
+    named = bool(rule.collection_names or rule.tensor_regex)
+    return Reads(losses | {"between": LOSSES_BETWEEN} if between and not named else losses)
 
 
 def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
@@ -54,6 +66,17 @@ def judge_losses(
     """Judge each loss of a training step, and return the worst verdict."""
     losses, why = losses_with_level(rule, step)
     return judge_series(state, step, losses, remember, judge, rule.direction, why)
+
+
+def judge_all_losses(
+    rule: SpikeRule, state: State, step: Step, remember: Remember, judge: Judge
+) -> tuple[State, Verdict]:
+    """Judge each loss of a training step, and how many of all steps have a spike."""
+    saves, verdict = judge_losses(rule, without_spikes(state), step, remember, judge)
+    after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
+    if spikes is None or verdict.violation:
+        return after, verdict
+    return after, spikes.verdict(rule.share, "a loss far above all before") or verdict
 
 
 def judge_series(

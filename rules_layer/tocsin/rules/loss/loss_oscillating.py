@@ -12,7 +12,7 @@ from tocsin.rules._curve import Memory, another_fell, curve, with_cost
 from tocsin.rules._series import Direction, Point
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import half_range, quantile
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._losses import judge_all_losses, loss_reads
 
 _CROSSINGS = 5  # of the median: fewer are a jump or a trend
 
@@ -29,11 +29,17 @@ class LossOscillating(Rule):
     sample) does not fire. Does not fire while another loss of the run has fallen: competing losses
     (a GAN's) fall in turns.
 
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
+    upper quartile of 64 consecutive steps before. LossSpike reports
+    spikes that are rarer.
+
     Parameters
     ----------
     window: number of saves that are judged together.
     amplitude: least swing, in units of the first loss.
     calm: least swing, as a multiple of the range of the first saves.
+    share: smallest share of steps with a spike that counts as oscillating.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
         rises).
@@ -56,15 +62,16 @@ class LossOscillating(Rule):
     window: Annotated[int, Meta(ge=10, le=48)] = 20
     amplitude: Annotated[float, Meta(gt=0)] = 1.0
     calm: Annotated[float, Meta(ge=0)] = 3.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return loss_reads(self)
+        return loss_reads(self, between=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        return judge_losses(self, state, step, self._remembered, self._judge)
+        return judge_all_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         return with_cost(memory, cost, self.window // 2, self.window)

@@ -11,7 +11,7 @@ from tocsin.rules._curve import Memory, curve, with_cost
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, violation
 from tocsin.rules._window import rounded
-from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._losses import judge_all_losses, loss_reads
 
 
 @register
@@ -26,12 +26,17 @@ class LossSpike(Rule):
     learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
     ExplodingTensor reports a loss that is not finite.
 
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
+    upper quartile of 64 consecutive steps before.
+
     Parameters
     ----------
     window: the level is the median of this many saves.
     ratio: a loss above this multiple of the level is too large.
     z: least jump, in median absolute deviations.
     record: least jump, as a multiple of the distance from the level to the highest loss so far.
+    share: smallest share of steps with a spike that is too large.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
         rises).
@@ -54,15 +59,16 @@ class LossSpike(Rule):
     ratio: Annotated[float, Meta(gt=1)] = 3.0
     z: Annotated[float, Meta(ge=0)] = 10.0
     record: Annotated[float, Meta(ge=0)] = 6.0
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.01
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return loss_reads(self)
+        return loss_reads(self, between=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        return judge_losses(self, state, step, self._remembered, self._judge)
+        return judge_all_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if (number := rounded(cost)) is None:
