@@ -89,12 +89,12 @@ def evaluate_one(profile: str, run: Run) -> tuple[Run, Evaluation]:
     checkpoint, _ = check(open_storage(run.tensors), watch, on_step=steps.append)
     last = max(steps)
     records = tuple(checkpoint.rules.values())
-    alarms = tuple(alarm for record in records for alarm in _alarms(record, max(1, last)))
+    found = tuple(alarm for record in records for alarm in alarms(record, max(1, last)))
     failed = tuple(r.rule for r in records if r.status is RuleStatus.ERROR)
-    return run, Evaluation(last + 1, alarms, failed)
+    return run, Evaluation(last + 1, found, failed)
 
 
-def _alarms(record: RuleRecord, last: int) -> Iterable[Alarm]:
+def alarms(record: RuleRecord, last: int) -> Iterable[Alarm]:
     found = record.fired_at or record.first_violation
     if found is None or record.fired_at is None:
         return

@@ -271,6 +271,11 @@ EXPLAINS = (
         "a model that overfits was better before",
     ),
     Explanation(
+        (*(f"contract: {family}" for family in FAMILIES), *_LOSSES, *_EVALUATION),
+        ("WorseThanBaseline",),
+        "a baseline shows that something is worse, and these findings what it is",
+    ),
+    Explanation(
         ("InputBottleneck",),
         ("LowGPUUtilization",),
         "a GPU that waits for data is idle",

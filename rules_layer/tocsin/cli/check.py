@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from tocsin.cli.display import age
@@ -16,7 +16,12 @@ _SILENT = 3600.0  # s
 
 
 def check_document(
-    storage: Storage, watch: Watch | None, steps: int, *, tick: bool = False
+    storage: Storage,
+    watch: Watch | None,
+    steps: int,
+    *,
+    tick: bool = False,
+    others: Sequence[Storage] = (),
 ) -> tuple[Document, list[str]]:
     """The JSON of ``tocsin check``, and notes about files. The engine is the one of Lambda.
 
@@ -24,12 +29,17 @@ def check_document(
     since its last step.
 
     tick: whether rules are told the present time after the last step.
+    others: runs that rules compare with.
     """
     done = count(1)
     with progress("evaluating") as advance:
         advance(0, steps)
         checkpoint, report = check(
-            storage, watch, tick=tick, on_step=lambda step: advance(next(done), steps)
+            storage,
+            watch,
+            tick=tick,
+            on_step=lambda step: advance(next(done), steps),
+            others=others,
         )
     idle = _idle(checkpoint, time.time())
     found = document(checkpoint)

@@ -60,6 +60,14 @@ RuleOption = Annotated[
     ),
 ]
 
+BaselineOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RUN",
+        help="A run that is known to be good, to compare with. Repeatable, up to 8 runs.",
+    ),
+]
+
 ProfileOption = Annotated[
     Profile | None,
     typer.Option(help="The profile of rules and defaults; overrides the watch file."),

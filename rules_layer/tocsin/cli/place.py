@@ -5,7 +5,7 @@ another tool.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,6 +47,15 @@ def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False)
             "tocsin watch while it grows"
         )
     return as_run(reader, note, choices, configure=watch_of_history)
+
+
+def baselines_at(urls: Sequence[str]) -> list[Storage]:
+    """The runs of ``--baseline``. Raises CommandError for a place without a run, BadHistory."""
+    found = [storage_of(url) for url in urls]
+    for url, storage in zip(urls, found, strict=True):
+        if not steps_at(storage):
+            raise CommandError(f"--baseline {url}: it has no saved step to compare with")
+    return found
 
 
 def local_folder(place: str) -> Path | None:

@@ -13,7 +13,16 @@ from tocsin.cli.output import note
 from tocsin.cli.rules import load_custom_rules, load_rules
 from tocsin.rules import BadRule, get_rule, rule_names
 from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
-from tocsin.watch import BadWatch, RuleConfig, Watch, parse_watch, read_watch, resolve, to_watch
+from tocsin.watch import (
+    MOST_BASELINES,
+    BadWatch,
+    RuleConfig,
+    Watch,
+    parse_watch,
+    read_watch,
+    resolve,
+    to_watch,
+)
 
 _COMMA = re.compile(r"(?<!\\),")
 _KEYS = ("name", "include", "exclude")  # of the configuration, unless a parameter has the name
@@ -26,23 +35,32 @@ def given_watch(
     profile: Literal["recommended", "sagemaker"] | None,
     storage: Storage,
     rule_files: Sequence[str] = (),
+    baselines: Sequence[str] = (),
 ) -> Watch | None:
     """The configuration of the command line; None if the run's own configuration counts.
 
     Rules of ``--rule`` are added to those of the file, and replace one of the same name. Without a
-    file they are the only rules. Loads ``rule_files`` and the file's ``custom_rules``. Raises
-    CommandError, BadWatch, BadRule and OSError.
+    file they are the only rules. ``baselines`` take the place of the file's. Loads ``rule_files``
+    and the file's ``custom_rules``. Raises CommandError, BadWatch, BadRule and OSError.
     """
     load_rules(rule_files)
-    if file is None and not rules and profile is None:
+    if file is None and not rules and profile is None and not baselines:
         return None
     watch = watch_of(file) if file else Watch(rules=()) if rules else _of_run(storage)
+    if baselines:
+        watch = replace(watch, baseline=_counted(baselines))
     watch = replace(watch, profile=profile or watch.profile)
     if rules:
         added = to_watch({"rules": [rule_option(text) for text in rules]}).rules or ()
         _refuse(replace(watch, rules=added), "--rule")
         watch = replace(watch, rules=_merged(watch, added))
     return watch
+
+
+def _counted(baselines: Sequence[str]) -> tuple[str, ...]:
+    if len(baselines) > MOST_BASELINES:
+        raise CommandError(f"--baseline: {len(baselines)} runs are more than {MOST_BASELINES}")
+    return tuple(baselines)
 
 
 def watch_of(file: str) -> Watch:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from tocsin.evaluation.baselines import is_of_owner
 from tocsin.evaluation.ports import JobDescription, is_own
 from tocsin.evaluation.status_changes import configure
 from tocsin.evaluation.unit_of_work import UnitOfWork, Unusable
@@ -164,10 +165,19 @@ def _configuration(
     found = _resolved(watch, problems, job_watch, about)
     if own is None:
         return found
-    return replace(  # who can write into a run must not read other runs by it
+    denied = tuple(rule for rule in found.watched if not _may_read(work, rule))
+    return replace(  # who can write into a run must not read the runs of others by it
         found,
-        watched=tuple(rule for rule in found.watched if not rule.reads.runs),
-        refused=(*found.refused, *(_refused(rule) for rule in found.watched if rule.reads.runs)),
+        watched=tuple(rule for rule in found.watched if rule not in denied),
+        refused=(*found.refused, *map(_refused, denied)),
+    )
+
+
+def _may_read(work: UnitOfWork, rule: Watched) -> bool:
+    """Return whether the run's own watch file may let a rule read the runs that it reads."""
+    run, owner = work.checkpoint.run, work.ports.owner
+    return not rule.reads.runs and all(
+        is_of_owner(run, baseline, owner) for baseline in rule.reads.baselines
     )
 
 
@@ -213,4 +223,9 @@ def _resolved(
 
 def _refused(rule: Watched) -> Refused:
     reason = f"{rule.rule_name}: other runs can be named by the deployment only, not by {WATCH}"
+    if not rule.reads.runs:
+        reason = (
+            f"{rule.rule_name}: {WATCH} names a baseline of another owner: name a run below the "
+            "same folder, or let the deployment's watch file name it"
+        )
     return Refused(rule.name, rule.rule_name, reason, rule.fingerprint)

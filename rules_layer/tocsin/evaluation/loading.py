@@ -98,6 +98,13 @@ def load(
     )
 
 
+def read_step(
+    files: Sequence[IndexFile], selection: Selection, storage: Storage
+) -> Mapping[str, ByRead]:
+    """Fetch and reduce what the rules read of a step of any run, by rule and read."""
+    return _read(files, selection, storage, {}, {}).tensors
+
+
 @dataclass(frozen=True)
 class _Loaded:
     """The tensors of one run's step, also by the rules that see the same, and references."""

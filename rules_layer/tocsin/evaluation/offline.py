@@ -198,10 +198,15 @@ class MemoryJobs:
         return ""
 
 
-def memory_ports(storage: Storage, now: Callable[[], float]) -> EvaluationPorts:
-    """Ports with real files, those of one run in ``storage``, and all else in memory."""
+def memory_ports(
+    storage: Storage, now: Callable[[], float], others: Sequence[Storage] = ()
+) -> EvaluationPorts:
+    """Ports with real files, those of one run in ``storage`` and of ``others`` that are open, and
+    all else in memory.
+    """
+    opened = {each.url: each for each in (*others, storage)}
     return EvaluationPorts(
-        storage=lambda run: storage if run == storage.url else open_run(run),
+        storage=lambda run: opened[run] if run in opened else open_run(run),
         checkpoints=MemoryCheckpoints(),
         traces=MemoryTraces(),
         coordination=MemoryCoordination(),
@@ -221,6 +226,7 @@ def check(
     tick: bool = False,
     on_step: Callable[[int], None] = lambda step: None,
     on_verdict: OnVerdict = ignore,
+    others: Sequence[Storage] = (),
 ) -> tuple[Checkpoint, EvaluationReport]:
     """Evaluate a run from its first step on, with the same engine as in Lambda.
 
@@ -228,9 +234,10 @@ def check(
     profile recommended watch. Steps that may still be incomplete are left out, as in Lambda.
     With ``tick`` the rules that read the time get the present one, as in Lambda each few minutes:
     a run without an end marker may have stalled. ``on_verdict`` gets the verdict of each rule at
-    each step: a measure against its limit, where the rule has one.
+    each step: a measure against its limit, where the rule has one. ``others`` are runs that rules
+    compare with, where these are open already, as a history of another tool is.
     """
-    ports, report = memory_ports(storage, now), EvaluationReport()
+    ports, report = memory_ports(storage, now, others), EvaluationReport()
     hint = Hint(storage.url, tick=now() if tick else None)
     reconcile(
         hint,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tocsin.evaluation.baselines import Baselines
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
@@ -245,6 +246,7 @@ class EvaluationPorts:
     default: the watch file of the deployment.
     now: the clock, seconds since the epoch.
     trials: kept in the process, for rules that read a run as a whole.
+    baselines: kept in the process, for rules that compare a run with them.
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
     settling: by run, until when a look for its collections files need not be asked for again; kept
@@ -265,6 +267,7 @@ class EvaluationPorts:
     default: Watch
     now: Callable[[], float]
     trials: Trials = field(default_factory=Trials)
+    baselines: Baselines = field(default_factory=Baselines)
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
     settling: dict[str, float] = field(default_factory=dict)
     outages: tuple[type[Exception], ...] = (OSError,)

@@ -228,6 +228,7 @@ def _evaluate(
                     ready.step, files, selection.collections, work.storage, before, ports.storage
                 )
                 loaded = loaded.with_trial(trial, selection)
+            loaded = ports.baselines.beside(loaded, selection, work.storage.url, ports.storage)
         check_reads = (lambda: None) if trial is None else trial.raise_trouble
         if not _fold(work, ready, loaded, selection, limits, check_reads):
             break

@@ -7,6 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -50,6 +51,44 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """A saved step of a baseline.
+
+    at: the number of the step within its mode.
+    step: its number over all modes.
+    time: when it was written, in seconds since the epoch.
+    numbers: those that the rule compares, by name.
+    """
+
+    mode: Mode
+    at: int
+    step: int
+    time: float
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A run that is known to be good: its name in the configuration, and its steps in order.
+
+    problem: why it has no steps.
+    """
+
+    run: str
+    steps: tuple[Observation, ...]
+    problem: str = ""
+
+    @cached_property
+    def series(self) -> Mapping[str, tuple[tuple[int, float], ...]]:
+        """The steps within their mode and the numbers there, by the number's name."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for each in self.steps:
+            for name, number in each.numbers.items():
+                found.setdefault(name, []).append((each.at, number))
+        return {name: tuple(sorted(saves)) for name, saves in found.items()}
+
+
+@dataclass(frozen=True)
 class Step:
     """One complete step, with the tensors that the rule reads.
 
@@ -61,6 +100,7 @@ class Step:
     ``others`` has, for each run in ``Reads.runs``, the tensors that the same reads selected at this
     step of that run. It has only runs with such a step.
     ``trial`` is the run up to this step, for a rule that reads it as a whole.
+    ``baselines`` are the runs in ``Reads.baselines``.
     """
 
     step: int
@@ -73,6 +113,7 @@ class Step:
     others: Mapping[str, Mapping[str, tuple[Tensor, ...]]] = field(default_factory=dict)
     trial: Any = None
     waiting_since: float | None = None
+    baselines: tuple[Baseline, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +167,8 @@ class Reads:
     ``peers``: whether the rule compares workers. Then nothing is read of a run with one worker.
     ``needs``: reads without which the rule does not apply. It is not evaluated again until each has
     found a tensor.
+    ``baselines``: runs that are known to be good, which the rule gets as a series of numbers (URLs,
+    or names of jobs beside this one).
     """
 
     tensors: Mapping[str, Read]
@@ -134,6 +177,7 @@ class Reads:
     trial: bool = False
     peers: bool = False
     needs: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

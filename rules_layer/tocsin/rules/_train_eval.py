@@ -166,6 +166,12 @@ def _classified(mode: Mode, name: str, kind: str | None) -> tuple[bool | None, s
     return (None if mode is Mode.PREDICT else mode is Mode.EVAL), base
 
 
+def without_prefix(name: str) -> str:
+    """Return the name of a loss without its data set: ``loss`` for train_loss and val_loss."""
+    found = _PREFIX.match(name)
+    return name[found.end() :] if found else name
+
+
 def is_metric_of_trees(name: str) -> bool:
     """Return whether a tensor has the name that XGBoost gives to a metric of a data set."""
     return bool(_METRIC.search(name))

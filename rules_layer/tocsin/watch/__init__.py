@@ -5,6 +5,7 @@ from tocsin.watch.arrangement import Arrangement
 from tocsin.watch.builtin_collections import belongs, built_in, built_in_patterns
 from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
+    MOST_BASELINES,
     Capture,
     CollectionConfig,
     Machine,
@@ -25,6 +26,7 @@ from tocsin.watch.validation import alert_faults, faults
 from tocsin.watch.watched import Options, Refused, Watched, resolve
 
 __all__ = [
+    "MOST_BASELINES",
     "NOTIFYING",
     "UPDATE_FIELDS",
     "WATCH_FILE",

@@ -25,6 +25,13 @@ Actions = Annotated[
 """Texts as in the file. A wrong one is refused when the file is read; the others are taken."""
 
 
+MOST_BASELINES = 8
+
+Baseline = Annotated[str, msgspec.Meta(min_length=1, max_length=900)]
+"""The URL of a run, or the name of a job beside the one that is watched."""
+
+Baselines = Annotated[tuple[Baseline, ...], msgspec.Meta(max_length=MOST_BASELINES)]
+
 Inhibits = Annotated[tuple[Name, ...], msgspec.Meta(max_length=50)]
 
 
@@ -208,6 +215,7 @@ class Watch:
     capture: tensors to capture beyond what rules need, and when.
     notify: times of notifications.
     silences: jobs and rules that do not notify until a given time.
+    baseline: runs that are known to be good; the rule WorseThanBaseline compares with them.
     machine: also watch the machine; see docs/machine.md.
     custom_rules: a folder of rules, relative to this file.
     dry_run: log actions instead of taking them.
@@ -220,6 +228,9 @@ class Watch:
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
     silences: tuple[Silence, ...] = ()
+    baseline: (
+        Baseline | Annotated[tuple[Baseline, ...], msgspec.Meta(max_length=MOST_BASELINES)]
+    ) = ()
     machine: Machine | None = None
     custom_rules: str | None = None
     dry_run: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from reprlib import repr as short  # a text of a file may be long
@@ -34,6 +34,7 @@ from tocsin.watch.config import RuleConfig, Watch, as_tuple
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.silence import Silence
 
+_COMPARES = "WorseThanBaseline"
 _LEAST = {"for_steps": 1, "start_step": 0, "end_step": 1, "every": 1, "resolve": 1}
 
 
@@ -119,13 +120,15 @@ def resolve(
     """The rules of a watch file, and those that cannot be built. One never affects another.
 
     With ``about`` those about the training, or the machine. The rules about a machine are those of
-    the profile unless the file names one.
+    the profile unless the file names one. A ``baseline`` adds the rule that compares with it.
     """
     configs = watch.rules
     if configs is not None and about is not None:
         configs = tuple(config for config in configs if _subject(config) == about)
     if configs is None or (about == MACHINE and not configs):
         configs = tuple(RuleConfig(name) for name in rule_names(watch.profile, about))
+    if watch.baseline and about != MACHINE:
+        configs = _with_baseline(configs, as_tuple(watch.baseline))
     good, bad = [], []
     for config in configs:
         try:
@@ -135,6 +138,19 @@ def resolve(
         except Exception as error:  # noqa: BLE001  # the code of a rule may be from anywhere
             bad.append(_refused(config, f"{config.rule}: {type(error).__name__}: {error}"))
     return tuple(good), tuple(bad)
+
+
+def _with_baseline(configs: Sequence[RuleConfig], runs: tuple[str, ...]) -> tuple[RuleConfig, ...]:
+    """The rules, with the one that compares with these runs: the file's own, or an added one."""
+    own = {"runs": list(runs)}
+    comparing = [config for config in configs if config.rule == _COMPARES]
+    added = () if comparing else (RuleConfig(_COMPARES),)
+    return tuple(
+        dataclasses.replace(config, parameters={**own, **config.parameters})
+        if config.rule == _COMPARES
+        else config
+        for config in (*configs, *added)
+    )
 
 
 def _subject(config: RuleConfig) -> str:

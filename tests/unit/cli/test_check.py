@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from tocsin.evaluation import EvaluationReport, check
+from tocsin.model import Mode
 from tocsin.rules import get_rule
-from tocsin.tensors import index_key
+from tocsin.tensors import Captured, Collection, LocalStorage, RunWriter, index_key
 
 from .conftest import write_run
 
@@ -277,3 +280,24 @@ def test_a_run_without_an_end_says_so_first(tocsin, tmp_path, age, shown):
     )
     document = tocsin("check", run, "--rule", "LossNotDecreasing", "--json").json
     assert ("silent" in document) == silent
+
+
+def test_a_baseline(tocsin, tmp_path):
+    for name, last in (("main", 0.2), ("same", 0.2), ("worse", 1.6)):
+        writer = RunWriter(LocalStorage(tmp_path / name), run_id=name)
+        writer.write_collections([Collection("losses", include_regex=("^loss$",))])
+        for step in range(40):
+            loss = last + (2 - last) * math.exp(-step / 5)
+            writer.write(step, Mode.TRAIN, step, [Captured("loss", np.float32(loss))])
+        writer.close()
+    main = str(tmp_path / "main")
+    good = ["--rule", "ExplodingTensor", "--baseline", main]
+    assert tocsin("check", tmp_path / "same", *good).code == 0
+    said = tocsin("check", tmp_path / "worse", *good, "--json")
+    rules = {rule["Rule"]: rule for rule in said.json["rules"]}
+    assert said.code == 1
+    assert rules["WorseThanBaseline"]["RuleEvaluationStatus"] == "IssuesFound"
+    assert rules["WorseThanBaseline"]["Parameters"]["runs"] == [main]
+    assert "is not a run" in tocsin("check", main, "--baseline", tmp_path).complaint
+    complaint = tocsin("check", main, *["--baseline", main] * 9).complaint
+    assert complaint == "--baseline: 9 runs are more than 8"

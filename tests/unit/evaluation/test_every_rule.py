@@ -61,6 +61,7 @@ NAMED = {  # those that judge nothing without parameters that name tensors
     "TensorVariance": {"tensor_regex": "fc", "max_threshold": 1.0},
     "UnchangedTensor": {"tensor_regex": "weight$"},
     "UnusedFeatures": {"rounds": 3},
+    "WorseThanBaseline": {"runs": "other"},
 }
 
 

@@ -59,6 +59,7 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
     ("LossNotDecreasing", "mode"),
     ("SimilarAcrossRuns", "other_trials"),
     ("StalledTrainingRule", "training_job_name_prefix"),
+    ("WorseThanBaseline", "runs"),
 }
 
 COMPANIONS = {

@@ -45,6 +45,7 @@ NAMED = {  # parameters of rules that judge nothing unless tensors are named
     ("AllZero", "sagemaker"): {"tensor_regex": "."},
     ("SimilarAcrossRuns", "recommended"): {"other_trials": "other"},
     ("TensorVariance", "recommended"): {"tensor_regex": ".", "max_threshold": 1.0},
+    ("WorseThanBaseline", "recommended"): {"runs": "main"},
     ("UnchangedTensor", "recommended"): {"tensor_regex": "."},
 }
 

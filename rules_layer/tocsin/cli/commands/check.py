@@ -10,6 +10,7 @@ import typer
 from tocsin.cli.errors import INTERRUPTED, CommandError
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import (
+    BaselineOption,
     CountedBy,
     Every,
     Json,
@@ -32,6 +33,7 @@ def check(
     rule: RuleOption = None,
     rule_files: RuleFiles = None,
     profile: ProfileOption = None,
+    baseline: BaselineOption = None,
     loss: Loss = None,
     step: CountedBy = None,
     training: OneTraining = None,
@@ -62,6 +64,9 @@ def check(
     In --rule, a part without "=" adds to the list before it, as does a repeated key; "\\," is a
     comma within a value. name, include and exclude work beside parameters and engine options.
 
+    --baseline adds the rule WorseThanBaseline, which compares the run with runs that are known to
+    be good, in place of the watch file's baseline.
+
     RUN may also be a history of another tool: a folder of TensorBoard, MLflow, CatBoost, DVCLive
     or Weights & Biases, a table as CSV or JSON, or a log of lines with steps and losses. A line
     says how it was read; --loss, --step and --training overrule that.
@@ -90,6 +95,7 @@ def check(
       tocsin check runs/j1 --follow --notify slack=https://hooks.slack.com/services/…
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
       tocsin check mlruns/0/4f1c --loss objective
+      tocsin check runs/smoke --baseline runs/main --fail-on warning
       tocsin check runs/smoke --fail-on warning --junit tocsin.xml
       tocsin check runs/j1 --rule ExplodingTensor:tensor_regex=^loss,^gradient
       tocsin check runs/j1 --rule VanishingGradient:threshold=1e-6,for_steps=1
@@ -99,7 +105,7 @@ def check(
     from functools import partial
 
     from tocsin.cli.check import check_document
-    from tocsin.cli.place import steps_at, storage_of
+    from tocsin.cli.place import baselines_at, steps_at, storage_of
     from tocsin.cli.verdicts import print_verdicts
     from tocsin.cli.watch_options import given_watch
     from tocsin.histories import Choices
@@ -108,8 +114,14 @@ def check(
         raise CommandError("--notify goes with --follow")
     storage = storage_of(run, Choices(tuple(loss or ()), step, training), may_come=follow)
     steps = 0 if follow else steps_at(storage)
+    good = baselines_at(baseline or ())
     given = given_watch(
-        watch, rule or (), profile.value if profile else None, storage, rule_files or ()
+        watch,
+        rule or (),
+        profile.value if profile else None,
+        storage,
+        rule_files or (),
+        [each.url for each in good],
     )
     interrupted = False
     if follow:
@@ -123,7 +135,7 @@ def check(
                 interrupted = True
         document, lines = following.document, following.report.log
     else:
-        document, lines = check_document(storage, given, steps, tick=at_present)
+        document, lines = check_document(storage, given, steps, tick=at_present, others=good)
     notes(lines)
     if junit_file is not None:
         from tocsin.cli.junit import junit
