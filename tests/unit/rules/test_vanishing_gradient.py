@@ -215,7 +215,7 @@ def test_a_series_of_one_step_has_a_state_of_zeros(
 
 def test_many_gradients_are_judged_in_linear_time(make_step: MakeStep) -> None:
     def seconds(tensors: int) -> float:
-        step = make_step("gradients", 0, {f"gradient/w{n}": [1.0] for n in range(tensors)})
+        step = make_step("gradients", 0, {f"gradient/w{n}": [1.0, 2.0] for n in range(tensors)})
         begun = time.thread_time()
         VanishingGradient().evaluate({}, step)
         return time.thread_time() - begun
