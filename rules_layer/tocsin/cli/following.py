@@ -18,18 +18,19 @@ _WATCH_BYTES = 1 << 20
 
 @contextmanager
 def notifying(run: str, texts: Sequence[str]) -> Iterator[list[Publisher]]:
-    """Yield what posts to the endpoints of ``--notify``; at the end of the block it posts what
+    """Yield what sends to the targets of ``--notify``; at the end of the block it sends what
     waits."""
     if not texts:
         yield []
         return
-    from tocsin.judge.notify import Notifier, endpoint_of
+    from tocsin.judge.notify import Notifier
+    from tocsin.judge.targets import target_of
 
     try:
-        endpoints = [endpoint_of(text) for text in texts]
+        targets = [target_of(text) for text in texts]
     except ValueError as error:
         raise CommandError(str(error)) from None
-    notifier = Notifier(run, endpoints, time.time, note)
+    notifier = Notifier(run, targets, time.time, note)
     try:
         yield [notifier]
     finally:

@@ -23,7 +23,8 @@ from tocsin.custom import load_installed
 from tocsin.events import RunEvent, StatusChange
 from tocsin.judge.findings import Findings, Several
 from tocsin.judge.following import Following
-from tocsin.judge.notify import Notifier, endpoint_of
+from tocsin.judge.notify import Notifier
+from tocsin.judge.targets import target_of
 from tocsin.profile import open_run
 from tocsin.report import leads
 from tocsin.tensors import INDEX, Storage
@@ -120,14 +121,14 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
 
 
 def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
-    """Return the endpoints that the variable names: ``slack=URL``, or several with spaces
-    between."""
+    """Return what notifies the targets of the variable: ``slack=URL``, or several with
+    spaces between."""
     try:
-        endpoints = [endpoint_of(text) for text in os.environ.get(_NOTIFY, "").split()]
+        targets = [target_of(text) for text in os.environ.get(_NOTIFY, "").split()]
     except ValueError as error:
         lines.say(str(error).replace("--notify", _NOTIFY))
         return None
-    return Notifier(storage.url, endpoints, time.time, lines.say) if endpoints else None
+    return Notifier(storage.url, targets, time.time, lines.say) if targets else None
 
 
 def _wait_for_news(storage: Storage, started: float, parent: _Parent) -> None:
