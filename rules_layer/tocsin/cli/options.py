@@ -84,6 +84,15 @@ NotifyOption = Annotated[
     ),
 ]
 
+MirrorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TOOL",
+        help="Write the status of each rule there, too: wandb[=ENTITY/PROJECT/RUN], "
+        "mlflow[=RUN_ID] or tensorboard=FOLDER. Repeatable.",
+    ),
+]
+
 Stack = Annotated[
     str | None,
     typer.Option("--stack", metavar="NAME", help="The CloudFormation stack to use."),
