@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import yaml
 from moto import mock_aws
+from tocsin.cli.metrics import HELP
 from tocsin_hooks import TrainingStopped
 
 from tests.waiting import PATIENCE
@@ -193,3 +194,18 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert code[0].startswith("%pip install")
     done = Cluster(tmp_path, {}).run("python", "-c", "\n".join(code[1:]))
     assert (done.returncode, "LossDiverging" in done.stderr) == (0, True)
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    dashboard = json.loads((MACHINES / "grafana.json").read_text())
+    asked = {each["expr"] for panel in dashboard["panels"] for each in panel["targets"]}
+    names = {name for expression in asked for name in re.findall(r"tocsin_\w+", expression)}
+    assert names
+    assert names <= {*HELP}
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len({*ids}) == len(ids)
+
+
+def test_the_page_of_metrics_has_them_all() -> None:
+    page = (ROOT / "docs" / "watch.md").read_text()
+    assert {*re.findall(r"`(tocsin_\w+)`", page)} == {*HELP}
