@@ -42,7 +42,7 @@ def notes(tag: str, project: str, changelog: str) -> str:
 def main() -> None:
     try:
         texts = ((ROOT / name).read_text() for name in ("pyproject.toml", "CHANGELOG.md"))
-        print(notes(sys.argv[1], *texts))
+        sys.stdout.write(f"{notes(sys.argv[1], *texts)}\n")
     except LocalError as error:
         sys.exit(f"release: {error}")
 
