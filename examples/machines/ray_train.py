@@ -32,10 +32,10 @@ def train_loop(config: dict[str, Any]) -> None:
 
 def main(out: str) -> None:
     from ray.train import ScalingConfig
-    from ray.train.data_parallel_trainer import DataParallelTrainer
+    from ray.train.torch import TorchTrainer
 
     config = {"out": out, "watch": "watch.yaml", "steps": 200, "rate": 0.1}
-    DataParallelTrainer(
+    TorchTrainer(
         train_loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2)
     ).fit()
 

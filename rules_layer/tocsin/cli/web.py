@@ -26,6 +26,10 @@ from tocsin.judge import PAUSE
 from tocsin.report import compared, html_of, json_of
 
 LOOPBACK = "127.0.0.1"
+_WAITING = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Tocsin</title>'
+    "<main><h1>{what}</h1></main></html>\n"
+)
 _MOST_COMPARED = 8
 _HEADERS = {
     "Cache-Control": "no-cache",
@@ -219,10 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
     def _wait(self, what: str) -> None:
-        """Answer with a page that asks again after a second."""
-        page = f'<!doctype html><meta charset="utf-8"><title>Tocsin</title><p>{escape(what)}\n'
-        headers = {"Content-Type": "text/html; charset=utf-8", "Retry-After": "1", "Refresh": "1"}
-        self._send(HTTPStatus.SERVICE_UNAVAILABLE, page.encode(), headers)
+        """Answer with a page that asks again after a second; to programs, that there is none yet."""
+        if self.path.endswith(".json"):
+            return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, what)
+        page = _WAITING.format(what=escape(what))
+        headers = {"Content-Type": "text/html; charset=utf-8", "Refresh": "1"}
+        return self._send(HTTPStatus.OK, page.encode(), headers)
 
     def _refuse(self, status: HTTPStatus, detail: str = "") -> None:
         text = f"{status.value} {status.phrase}{': ' if detail else ''}{detail}\n"
