@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import tomllib
+from tocsin import installing
 from tocsin.causes import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
@@ -231,13 +232,23 @@ def _names(rules: Iterable[str]) -> str:
 def quick_start() -> str:
     """The README with the log of its quick start as the training writes it."""
     script, before, after = _parts(README.read_text())
-    return with_clone_url(before + log_of(script) + after)
+    return with_installs(with_clone_url(before + log_of(script) + after))
 
 
 def with_clone_url(text: str) -> str:
     """Return a page whose ``git clone`` has the repository's URL of ``pyproject.toml``."""
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     return re.sub(r"(git clone )\S+", rf"\g<1>{urls['Repository']}", text)
+
+
+def with_installs(text: str) -> str:
+    """Return a page whose ``pip install`` takes the package from the index, once it is there, and
+    from the checkout before that."""
+    return re.sub(
+        r"(pip install )'(?:\.|tocsin)\[",
+        r"\g<1>'tocsin[" if installing.PUBLISHED else r"\g<1>'.[",
+        text,
+    )
 
 
 def log_of(script: str) -> str:
@@ -263,6 +274,8 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 def main() -> None:
     README.write_text(quick_start())
+    for path in (ROOT / "docs").glob("**/*.md"):
+        path.write_text(with_installs(path.read_text()))
     PAGES.mkdir(exist_ok=True)
     written = pages() | reference_pages()
     for stale in set(PAGES.glob("*.md")) - set(written):

@@ -33,10 +33,11 @@ _AT_EXIT_SECONDS = 30.0
 
 
 class _Line(msgspec.Struct):
-    """One line of the child: to be logged, or passed on."""
+    """One line of the child: to be logged, passed on, or shown."""
 
     say: str = ""
     stop: str = ""
+    page: str = ""
     change: StatusChange | None = None
 
 
@@ -61,8 +62,10 @@ class RunJudge:
         self._change = judge if callable(judge) else None
         self._on_stop = on_stop if judge == "stop" else None
         self._pid = os.getpid()
+        self._page = ""
+        page = ("page",) if _in_notebook() else ()
         self._child = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "tocsin.judge", url, str(time.time())],
+            [sys.executable, "-m", "tocsin.judge", url, str(time.time()), *page],
             env={**_ONE_THREAD, **os.environ, "PYTHONPATH": _path()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -77,7 +80,10 @@ class RunJudge:
         atexit.register(self.end, _AT_EXIT_SECONDS)
 
     def end(self, timeout: float) -> None:
-        """Let the child look a last time and say what was found; kill it after ``timeout`` s."""
+        """Let the child look a last time and say what was found; kill it after ``timeout`` s.
+
+        In a notebook, show the report that it has made.
+        """
         if os.getpid() != self._pid:
             return
         atexit.unregister(self.end)
@@ -86,6 +92,9 @@ class RunJudge:
             self._stdin.flush()
         self._thread.join(timeout)
         self.drop()
+        if self._page:
+            with Guard(log_error, "the report is not shown"):
+                _show(self._page)
 
     def drop(self) -> None:
         """End the child at once: the run is another hook's from now on."""
@@ -109,8 +118,21 @@ class RunJudge:
         if line.stop and self._on_stop is not None:
             self.stopped_by = line.stop
             self._on_stop()
+        self._page = line.page or self._page
         if line.change is not None and self._change is not None:
             self._change(line.change)
+
+
+def _in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def _show(html: str) -> None:
+    from IPython.display import display  # only where a notebook has loaded it
+
+    display({"text/html": html, "text/plain": "the report of the run"}, raw=True)
 
 
 def _path() -> str:

@@ -1,4 +1,4 @@
-"""Commands that install an extra: the package is on no index.
+"""Commands that install an extra. ``PUBLISHED`` is the switch for all messages and pages.
 
 Imports no other module of Tocsin.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+PUBLISHED = False
+"""Whether the package is on the package index. ``make docs`` then changes the pages, too."""
+
 
 def wheel(extra: str) -> str:
-    """The file of this version's wheel, with an extra, as ``pip install`` and requirements take it.
+    """The line of requirements for this version with an extra: its wheel, or its name on the index.
 
     >>> wheel("aws")
     './tocsin-0.1.0-py3-none-any.whl[aws]'
@@ -18,9 +21,13 @@ def wheel(extra: str) -> str:
         number = version("tocsin")
     except PackageNotFoundError:  # a copy of the sources, as in Lambda
         number = "VERSION"
+    if PUBLISHED:
+        return f"tocsin[{extra}]=={number}"
     return f"./tocsin-{number}-py3-none-any.whl[{extra}]"
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, in a checkout and with the wheel."""
+    """The command that installs an extra: from the index, or in a checkout and with the wheel."""
+    if PUBLISHED:
+        return f"pip install 'tocsin[{extra}]'"
     return f"pip install '.[{extra}]' in a checkout, else '{wheel(extra)}'"

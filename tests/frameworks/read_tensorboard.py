@@ -44,13 +44,17 @@ def shown(multiplexer, run):
     return {
         plugin: {
             tag: [
-                [event.step, tensor_util.make_ndarray(event.tensor_proto).tolist()]
+                [event.step, listed(tensor_util.make_ndarray(event.tensor_proto))]
                 for event in multiplexer.Tensors(run, tag)
             ]
             for tag in multiplexer.PluginRunToTagToContent(plugin).get(run, {})
         }
-        for plugin in ("scalars", "histograms")
+        for plugin in ("scalars", "histograms", "text")
     }
+
+
+def listed(array):
+    return [each.decode() for each in array] if array.dtype == object else array.tolist()
 
 
 if __name__ == "__main__":

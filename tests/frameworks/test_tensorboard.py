@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tocsin.judge.mirror import in_words, mirror_of
 from tocsin.model import Mode
 from tocsin.tensors import Captured, RunWriter, export_tensorboard, open_storage, summarize
 from tocsin.trial import create_trial
 
 from tests.frameworks.environment import answer
+from tests.unit.alerts.world import alert
 
 STEPS = (0, 10, 20)
 
@@ -73,3 +75,17 @@ def test_what_the_plugins_show(seen):
     for step, buckets in shown["histograms"]["layer/ü weight:0"]:
         assert step in STEPS
         assert sum(count for _, _, count in buckets) == weight(step).size
+
+
+def test_the_statuses_of_rules_are_texts(tmp_path):
+    write = mirror_of(f"tensorboard={tmp_path}")
+    for step, firing in ((7, True), (9, False)):
+        change = alert(
+            "Loss/Diverging", firing=firing, Severity="warning", Step=step, StatusDetails="a <b>"
+        )
+        write(change, in_words(change))
+    texts = answer("tensorboard", "read_tensorboard.py", tmp_path)["shown"]["."]["text"]
+    ((tag, found),) = texts.items()
+    assert tag == "tocsin/Loss_Diverging"
+    assert [step for step, _ in found] == [7, 9]
+    assert found[0][1][0].startswith("    IssuesFound (warning) at step 7: a <b>")

@@ -10,6 +10,7 @@ from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.evaluation import Publisher
 from tocsin.judge import Findings, Following, Several
+from tocsin.judge.command import StopCommand
 from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
 from tocsin.watch import BadWatch, Watch, parse_watch
 
@@ -17,23 +18,39 @@ _WATCH_BYTES = 1 << 20
 
 
 @contextmanager
-def notifying(run: str, texts: Sequence[str]) -> Iterator[list[Publisher]]:
-    """Yield what posts to the endpoints of ``--notify``; at the end of the block it posts what
-    waits."""
+def notifying(
+    run: str, texts: Sequence[str], mirrors: Sequence[str] = ()
+) -> Iterator[list[Publisher]]:
+    """Yield what sends to the targets of ``--notify`` and ``--mirror``; at the end of the block it
+    sends what waits."""
+    found: list[Publisher] = [*_mirrors(mirrors)]
     if not texts:
-        yield []
+        yield found
         return
-    from tocsin.judge.notify import Notifier, endpoint_of
+    from tocsin.judge.notify import Notifier
+    from tocsin.judge.targets import target_of
 
     try:
-        endpoints = [endpoint_of(text) for text in texts]
+        targets = [target_of(text) for text in texts]
     except ValueError as error:
         raise CommandError(str(error)) from None
-    notifier = Notifier(run, endpoints, time.time, note)
+    notifier = Notifier(run, targets, time.time, note)
     try:
-        yield [notifier]
+        yield [*found, notifier]
     finally:
         notifier.close()
+
+
+def _mirrors(texts: Sequence[str]) -> Iterator[Publisher]:
+    if not texts:
+        return
+    from tocsin.judge.mirror import Mirror, mirror_of
+
+    for text in texts:
+        try:
+            yield Mirror(mirror_of(text), note)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
 
 
 def following_of(
@@ -41,9 +58,14 @@ def following_of(
     watch: Watch | None,
     now: Callable[[], float] = time.time,
     notifiers: Sequence[Publisher] = (),
+    on_stop: str | None = None,
 ) -> Following:
-    """Follow a run: note what rules find, and stop the training where a rule does."""
-    findings = Findings(storage, now, note)
+    """Follow a run: note what rules find, and stop the training where a rule does.
+
+    on_stop: a command that then runs, too.
+    """
+    stopping = StopCommand(on_stop, storage.url, note) if on_stop else None
+    findings = Findings(storage, now, note, stopping or (lambda rule: None))
     following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
     if actions := _not_taken(watch or _own(storage)):
         instead = "" if notifiers else "; --notify slack=URL sends messages"

@@ -85,9 +85,19 @@ RuleFiles = Annotated[
 NotifyOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="FORMAT=URL",
-        help="Post firing and resolved rules: slack=URL, teams=URL, cloudevents=URL, json=URL or "
-        "pagerduty=KEY. Repeatable.",
+        metavar="TARGET",
+        help="Send firing and resolved rules: slack=URL, teams=URL, discord=URL, googlechat=URL, "
+        "cloudevents=URL, json=URL, pagerduty=KEY, desktop, or "
+        "smtp://USER:PASSWORD@HOST/TO@EXAMPLE.COM. Repeatable.",
+    ),
+]
+
+MirrorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TOOL",
+        help="Write the status of each rule there, too: wandb[=ENTITY/PROJECT/RUN], "
+        "mlflow[=RUN_ID] or tensorboard=FOLDER. Repeatable.",
     ),
 ]
 

@@ -121,11 +121,16 @@ def _history(url: str, choices: Choices, *, may_come: bool) -> Reader | None:
     return reader
 
 
+def saved_steps(storage: Storage) -> int:
+    """Return the number of steps with index files."""
+    places = (parse_index_key(found.key) for found in storage.list(INDEX))
+    return len({place[0] for place in places if place})
+
+
 def steps_at(storage: Storage) -> int:
     """The number of steps with index files. Raises NotARun if there is no run."""
     try:
-        places = (parse_index_key(found.key) for found in storage.list(INDEX))
-        steps = len({place[0] for place in places if place})
+        steps = saved_steps(storage)
         if steps or _any(storage, COLLECTIONS):
             return steps
         if profile := unreadable_profile(storage):

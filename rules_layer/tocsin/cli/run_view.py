@@ -49,6 +49,7 @@ class RunWatch:
     """Looks at a run again and again. A look reads what is new, and writes nothing.
 
     publisher: gets the events, too.
+    on_view: called with the findings of each look.
     refresh: called first; brings a run up to date that is made of something else.
     """
 
@@ -57,6 +58,7 @@ class RunWatch:
     now: Callable[[], float] = time.time
     refresh: Callable[[], None] = lambda: None
     publisher: Publisher | None = None
+    on_view: Callable[[RunView], object] = lambda view: None
     _news: MemoryPublisher = field(default_factory=MemoryPublisher)
     _trace: Trace = field(default_factory=Trace)
 
@@ -81,7 +83,7 @@ class RunWatch:
             self._history.refresh()
             curves = curves_of(self._history, checkpoint.last_step, [])
             self._losses = [curve for curve in curves if curve.kind == "loss"]
-        return RunView(
+        view = RunView(
             document=found,
             headline=headline(found),
             losses=self._losses,
@@ -89,6 +91,8 @@ class RunWatch:
             rate=_rate(checkpoint, self._times),
             idle=None if checkpoint.last_step is None else self.now() - checkpoint.last_time,
         )
+        self.on_view(view)
+        return view
 
     @property
     def checkpoint(self) -> Checkpoint:

@@ -8,14 +8,17 @@ import time
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tocsin.cli.errors import reason
-from tocsin.cli.output import lines_to_stdout, note, progress
+from tocsin.cli.output import Advance, lines_to_stdout, note, progress
+from tocsin.cli.place import saved_steps
 from tocsin.cli.run_folder import RunFolder
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.web_index import DEFAULT_SORT, index_page
@@ -23,6 +26,10 @@ from tocsin.judge import PAUSE
 from tocsin.report import compared, html_of, json_of
 
 LOOPBACK = "127.0.0.1"
+_WAITING = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Tocsin</title>'
+    "<main><h1>{what}</h1></main></html>\n"
+)
 _MOST_COMPARED = 8
 _HEADERS = {
     "Cache-Control": "no-cache",
@@ -42,7 +49,9 @@ class Answer:
 
 
 class Pages(Protocol):
-    """The pages served, by path and query."""
+    """The pages served, by path and query. ``prepare`` is the first look, which may take long."""
+
+    def prepare(self, advance: Advance) -> None: ...
 
     def get(self, path: str, query: Mapping[str, list[str]]) -> Answer | None: ...
 
@@ -55,6 +64,10 @@ class RunPages:
     base: str = "/"
     _looked: float = -PAUSE
     _drawn: tuple[object, bytes, bytes] | None = None
+
+    def prepare(self, advance: Advance) -> None:
+        steps, done = saved_steps(self.run.storage), count(1)
+        self.run.look(lambda step: advance(next(done), steps))
 
     def get(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
         if path not in (self.base, f"{self.base}report.json"):
@@ -82,6 +95,9 @@ class FolderPages:
     _runs: dict[str, RunPages] = field(default_factory=dict)
     _views: Mapping[str, RunView] = field(default_factory=dict)
     _looked: float = -PAUSE
+
+    def prepare(self, advance: Advance) -> None:
+        self._views = self.folder.look(advance)
 
     def get(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
         if path == "/":
@@ -120,6 +136,27 @@ class WebServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self.pages = pages
         self.lock = threading.Lock()  # a run is looked at by one thread at a time
+        self.waiting = ""
+        """What is done before there are pages; empty when there are."""
+
+    def prepare(self) -> None:
+        """Take the first look in a thread. Until its end, each page says how far it is."""
+        self.waiting = "evaluating"
+        threading.Thread(target=self._prepare, name="tocsin-first-look", daemon=True).start()
+
+    def _prepare(self) -> None:
+        try:
+            with self.lock, progress("evaluating") as bar:
+
+                def advance(done: int, total: int) -> None:
+                    self.waiting = f"evaluating: {done} of {total}"
+                    bar(done, total)
+
+                self.pages.prepare(advance)
+        except Exception as error:  # noqa: BLE001 - the next request looks again, and says it
+            note(reason(error))
+        finally:
+            self.waiting = ""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that goes away in the middle of an answer is no error."""
@@ -130,10 +167,11 @@ class WebServer(ThreadingHTTPServer):
 
 
 def serve(server: WebServer, what: str, *, open_page: bool) -> int:
-    """Serve until Ctrl-C, and return the exit code."""
+    """Serve until Ctrl-C, and return the exit code. The first look begins when it listens."""
     lines_to_stdout([f"{what}: {server.url} (Ctrl-C ends it, and the training goes on)"])
     if open_page:
         webbrowser.open(server.url)
+    server.prepare()
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -147,10 +185,7 @@ def pages_of(folder: Path | None, run: RunWatch) -> Pages:
     """The pages of the run, or of the folder of runs if there is one."""
     if folder is None:
         return RunPages(run)
-    runs = RunFolder(folder, run.watch)
-    with progress("evaluating") as advance:
-        runs.look(advance)
-    return FolderPages(runs)
+    return FolderPages(RunFolder(folder, run.watch))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -165,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.MISDIRECTED_REQUEST)
         if origin is not None and origin not in {f"http://{host}" for host in hosts}:
             return self._refuse(HTTPStatus.FORBIDDEN)
+        if waiting := self.server.waiting:
+            return self._wait(waiting)
         asked = urlsplit(self.path)
         try:
             with self.server.lock:
@@ -184,6 +221,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Requests are not logged."""
+
+    def _wait(self, what: str) -> None:
+        """Answer with a page that asks again after a second; to programs, that there is none yet."""
+        if self.path.endswith(".json"):
+            return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, what)
+        page = _WAITING.format(what=escape(what))
+        headers = {"Content-Type": "text/html; charset=utf-8", "Refresh": "1"}
+        return self._send(HTTPStatus.OK, page.encode(), headers)
 
     def _refuse(self, status: HTTPStatus, detail: str = "") -> None:
         text = f"{status.value} {status.phrase}{': ' if detail else ''}{detail}\n"

@@ -1,4 +1,4 @@
-"""``python -m tocsin.judge RUN STARTED``: the judge of a hook, in a process of its own.
+"""``python -m tocsin.judge RUN STARTED [page]``: the judge of a hook, in a process of its own.
 
 Evaluates the run with the code of ``tocsin check --follow``. Writes a line of JSON for each thing
 that the hook is to log, or to pass on. Ends when the hook says so on stdin, after a last look; and
@@ -23,9 +23,10 @@ from tocsin.custom import load_installed
 from tocsin.events import RunEvent, StatusChange
 from tocsin.judge.findings import Findings, Several
 from tocsin.judge.following import Following
-from tocsin.judge.notify import Notifier, endpoint_of
+from tocsin.judge.notify import Notifier
+from tocsin.judge.targets import target_of
 from tocsin.profile import open_run
-from tocsin.report import leads
+from tocsin.report import inline, leads
 from tocsin.tensors import INDEX, Storage
 
 _NOTIFY = "TOCSIN_NOTIFY"
@@ -98,8 +99,11 @@ def _short(run: str) -> str:
     return run.removeprefix(here)
 
 
-def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
-    """Look until the hook says that all is written, or its process has ended."""
+def judge(run: str, started: float, lines: _Lines, parent: _Parent, page: bool = False) -> None:
+    """Look until the hook says that all is written, or its process has ended.
+
+    page: write the report at the end, for a notebook.
+    """
     storage = open_run(run)
     findings = Findings(storage, time.time, lines.say, lambda rule: lines.write(stop=rule))
     notifier = _notifier(storage, lines)
@@ -115,19 +119,21 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
                 lines.say(line)
             if notifier is not None:
                 notifier.close()
+            if page:
+                lines.write(page=inline(run).in_frame())
             return
         parent.over.wait(max(PAUSE, _SHARE * (time.monotonic() - begun)))
 
 
 def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
-    """Return the endpoints that the variable names: ``slack=URL``, or several with spaces
-    between."""
+    """Return what notifies the targets of the variable: ``slack=URL``, or several with
+    spaces between."""
     try:
-        endpoints = [endpoint_of(text) for text in os.environ.get(_NOTIFY, "").split()]
+        targets = [target_of(text) for text in os.environ.get(_NOTIFY, "").split()]
     except ValueError as error:
         lines.say(str(error).replace("--notify", _NOTIFY))
         return None
-    return Notifier(storage.url, endpoints, time.time, lines.say) if endpoints else None
+    return Notifier(storage.url, targets, time.time, lines.say) if targets else None
 
 
 def _wait_for_news(storage: Storage, started: float, parent: _Parent) -> None:
@@ -147,7 +153,7 @@ def main() -> None:
     lines = _Lines(sys.stdout)
     try:
         load_installed()
-        judge(sys.argv[1], float(sys.argv[2]), lines, parent)
+        judge(sys.argv[1], float(sys.argv[2]), lines, parent, "page" in sys.argv[3:])
     except Exception as error:  # noqa: BLE001 - the training goes on, and its log says why
         lines.say(f"the run is no longer judged: {type(error).__name__}: {error}")
     sys.stdout.flush()

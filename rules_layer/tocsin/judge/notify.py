@@ -1,4 +1,4 @@
-"""Messages without AWS: posts what rules find to Slack, Teams, PagerDuty or any endpoint.
+"""Messages without AWS: sends what rules find to the targets of ``--notify``.
 
 Inhibition, silences, grouping and resolved messages are those of ``act``, from the same code.
 """
@@ -11,14 +11,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from tocsin.actions import NO_EFFECTS, Lookups
-from tocsin.actions.endpoint import Endpoint, request_of
-from tocsin.actions.formats import Format
-from tocsin.actions.webhook import Rejected
 from tocsin.alerts import (
     AlertGroup,
     AlertPorts,
@@ -31,36 +28,13 @@ from tocsin.alerts import (
     StoredGroup,
     react,
 )
-from tocsin.aws.https import Https, destination
 from tocsin.events import ActionTaken, RunEvent, RunNews, RunSummary, StatusChange
+from tocsin.judge.targets import Target
 from tocsin.watch import Silence
 
-Send = Callable[[str, bytes, Mapping[str, str]], None]
-
-PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _INVOCATION = 60.0  # seconds for one message of act
 _WAITING = frozenset({Hold.GROUP_WAIT, Hold.GROUP_INTERVAL})
 _END: Final = None
-
-
-def endpoint_of(text: str) -> Endpoint:
-    """``slack=URL``, ``teams=URL``, ``cloudevents=URL``, ``json=URL`` or ``pagerduty=KEY``.
-
-    Raises ValueError; no message quotes what may be secret.
-    """
-    form, equals, value = text.partition("=")
-    if form not in get_args(Format) or not equals or not value:
-        forms = "slack=URL, teams=URL, cloudevents=URL, json=URL or pagerduty=KEY"
-        raise ValueError(f"--notify {form if form.isalpha() else '…'}: write {forms}")
-    if form == "pagerduty" and "://" not in value:
-        return Endpoint(PAGERDUTY, format="pagerduty", routing_key=value)
-    if form == "pagerduty":
-        raise ValueError("--notify pagerduty: write the integration key, not a URL")
-    try:
-        destination(value)
-    except Rejected as error:
-        raise ValueError(f"--notify {form}: {error}") from None
-    return Endpoint(value, format=form)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -119,19 +93,18 @@ class _Memory:
 
 @dataclass
 class Notifier:
-    """Posts to each endpoint, in a thread. ``close`` sends what still waits to be one message.
+    """Sends to each target, in a thread. ``close`` sends what still waits to be one message.
 
     say: gets a line about a message that could not be sent.
     """
 
     run: str
-    endpoints: Sequence[Endpoint]
+    targets: Sequence[Target]
     now: Callable[[], float]
     say: Callable[[str], object]
-    send: Send = field(default_factory=lambda: Https(allowed=lambda address: True).post)
 
     def __post_init__(self) -> None:
-        self._endpoints = {f"{each.format}-{at}": each for at, each in enumerate(self.endpoints, 1)}
+        self._targets = {f"{each.name}-{at}": each for at, each in enumerate(self.targets, 1)}
         self._memory = _Memory(self._clock, StoredGroup(AlertGroup(self.run), None))
         self._ahead = 0.0  # seconds by which a message that waits is sent early, at the end
         self._inbox: queue.Queue[RunNews | None] = queue.Queue()
@@ -155,12 +128,12 @@ class Notifier:
         self._thread.join(timeout)
 
     def _to_all(self, change: StatusChange) -> StatusChange:
-        """A rule with any action is sent to every endpoint."""
-        actions = tuple(f"webhook:{name}" for name in self._endpoints) if change.actions else ()
+        """A rule with any action is sent to every target."""
+        actions = tuple(f"webhook:{name}" for name in self._targets) if change.actions else ()
         return replace(change, actions=actions, debug_rule_evaluation_statuses=())
 
     def _ended(self, summary: RunSummary) -> RunSummary:
-        wanted = (name for name, each in self._endpoints.items() if each.format != "pagerduty")
+        wanted = (name for name, each in self._targets.items() if each.takes_summary)
         asked = summary.summary
         return replace(summary, summary=tuple(f"webhook:{it}" for it in wanted) if asked else ())
 
@@ -222,9 +195,7 @@ class Notifier:
         )
 
     def _post(self, name: str, event: Mapping[str, Any], key: str) -> None:
-        endpoint = self._endpoints[name]
-        body, headers = request_of(endpoint, event, key, self._clock())
-        self.send(endpoint.url, body, headers)
+        self._targets[name].post(event, key, self._clock())
 
     def _report(self, taken: Sequence[ActionTaken]) -> None:
         for each in taken[:1]:  # a message about several rules has an event for each

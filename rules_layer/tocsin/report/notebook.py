@@ -20,7 +20,10 @@ class InlineReport:
     html: str
 
     def _repr_html_(self) -> str:
-        # In a frame of its own, whose scripts can neither see nor change the notebook.
+        return self.in_frame()
+
+    def in_frame(self) -> str:
+        """Return the page in a frame, whose scripts can neither see nor change the notebook."""
         return (
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" '
             f'style="width: 100%; height: {HEIGHT}px; border: 0"></iframe>'

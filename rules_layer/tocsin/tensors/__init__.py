@@ -108,7 +108,7 @@ from tocsin.tensors.storage import (
     Truncated,
 )
 from tocsin.tensors.summary import completed, summarize, update_norms
-from tocsin.tensors.tensorboard import export_tensorboard
+from tocsin.tensors.tensorboard import append_text, export_tensorboard
 from tocsin.tensors.values import Value, read_values
 from tocsin.tensors.writer import Captured, RunWriter, write_step
 
@@ -168,6 +168,7 @@ __all__ = [
     "Written",
     "after_step",
     "answers",
+    "append_text",
     "as_array",
     "base_name",
     "checked",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from time import time as wall_clock
 from typing import BinaryIO
 
 import numpy as np
@@ -25,6 +26,7 @@ from tocsin.tensors.values import read_timed_values
 _VERSION = pb.message(3, b"brain.Event:2")
 _SHOWN = ("min", "max", "mean", "variance", "l2")
 _BUCKETS = 30
+_STRING = 7  # the type of a tensor of texts
 
 _Floats = NDArray[np.float64]
 
@@ -51,6 +53,20 @@ def export_tensorboard(
                 event = moment(time, step) + pb.message(5, pb.message(1, value))
                 files[place].write(_framed(event))
     return sorted(Path(file.name) for file in files.values())
+
+
+def append_text(file: Path, tag: str, step: int, text: str) -> None:
+    """Append a text of a step to an event file, which is made at the first one."""
+    shape = pb.message(2, pb.message(2, pb.integer(1, 1)))
+    tensor = pb.integer(1, _STRING) + shape + pb.message(8, text.encode())
+    plugin = pb.message(9, pb.message(1, pb.message(1, b"text")))
+    value = pb.message(1, tag.encode()) + pb.message(8, tensor) + plugin
+    now = wall_clock()
+    event = moment(now, step_field(step)) + pb.message(5, pb.message(1, value))
+    with file.open("ab") as opened:
+        if not opened.tell():
+            opened.write(_framed(moment(now, b"") + _VERSION))
+        opened.write(_framed(event))
 
 
 def _begin(place: Path, index: IndexFile, time: float) -> BinaryIO:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tocsin.cli.following import following_of
 from tocsin.judge import Following, following
+from tocsin.judge.command import StopCommand
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, STOP, Captured, Collection, LocalStorage, RunWriter
 from tocsin.watch import to_watch
@@ -68,6 +69,30 @@ def test_a_rule_with_a_stop_stops(tmp_path, capsys, more, stops):
         request = json.loads(path.read_bytes())
         assert list(request) == ["requested_at", "rule", "reason", "step", "run_id"]
         assert (request["rule"], request["step"], request["run_id"]) == ("ExplodingTensor", 3, "r1")
+
+
+@pytest.mark.parametrize(("more", "runs"), [({}, 1), ({"dry_run": True}, 0)])
+def test_a_command_runs_once_where_a_rule_stops(tmp_path, capsys, more, runs):
+    training = Training(tmp_path / "run", steps=8, bad=3)
+    command = f'echo "$TOCSIN_RULE" >> {tmp_path}/out; test -s {tmp_path}/run/STOP.json'
+    rules = [*STOPS["rules"], {"rule": "LossNotDecreasing", "actions": ["stop"]}]
+    watch = to_watch({"rules": rules, **more})
+    following_of(training.storage, watch, on_stop=command).until_end(training)
+    out = tmp_path / "out"
+    assert (out.read_text().splitlines() if out.exists() else []) == ["ExplodingTensor"] * runs
+    assert capsys.readouterr().err.count("ExplodingTensor: ran echo") == runs
+
+
+def test_a_command_that_fails_is_named_and_runs_again(tmp_path):
+    said = []
+    stop = StopCommand("echo no such job; exit 3", "runs/a", said.append)
+    stop("LossDiverging")
+    stop("$(touch evil)")
+    assert len(said) == 2
+    assert said[0].startswith("--on-stop failed: exit code 3: no such job. It runs again")
+    slow = StopCommand("exec sleep 60", "runs/a", said.append, seconds=0.1)
+    slow("LossDiverging")
+    assert "timed out" in said[-1]
 
 
 def test_what_follows_is_what_check_finds(tocsin, ill):

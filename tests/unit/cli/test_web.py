@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tocsin.cli import web
-from tocsin.cli.run_view import RunWatch
+from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.web import WebServer, pages_of
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, LocalStorage, RunWriter
+
+from tests.waiting import becomes
 
 
 @dataclass
@@ -158,3 +160,38 @@ def test_an_error_is_a_page_and_the_server_goes_on(
         answer = browser.get("/")
     assert (answer.status, answer.text) == (500, "500 Internal Server Error: files: gone\n")
     assert browser.get("/").status == 200
+
+
+def test_it_listens_while_it_takes_the_first_look(
+    serve: Serve, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, goes_on, looks = serve(run), threading.Event(), RunWatch.look
+
+    def look(self: RunWatch, on_step: Callable[[int], None] = lambda step: None) -> RunView:
+        def stepped(step: int) -> None:
+            on_step(step)
+            goes_on.wait(60)
+
+        return looks(self, stepped)
+
+    monkeypatch.setattr(RunWatch, "look", look)
+    browser.server.prepare()
+    assert becomes(lambda: "evaluating: 1 of 2" in browser.get("/").text)
+    assert browser.get("/").getheader("Refresh") == "1"
+    assert browser.get("/report.json").status == 503
+    goes_on.set()
+    assert becomes(lambda: "data-live" in browser.get("/").text)
+
+
+def test_a_first_look_that_fails_is_taken_again(
+    serve: Serve, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, looks = serve(run), RunWatch.look
+
+    def fails(self: RunWatch, on_step: object = None) -> RunView:
+        monkeypatch.setattr(RunWatch, "look", looks)
+        raise OSError(5, "gone")
+
+    monkeypatch.setattr(RunWatch, "look", fails)
+    browser.server.prepare()
+    assert becomes(lambda: "data-live" in browser.get("/").text)

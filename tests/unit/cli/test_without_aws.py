@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tocsin.installing import install
 
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, becomes
 
 OTHER_EXTRAS = ("boto3", "botocore", "pandas", "pyarrow", "altair", "aws_cdk", "constructs")
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OTHER_EXTRAS}))\n"
@@ -72,10 +73,16 @@ def test_the_page_is_served(ill: Path) -> None:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().partition("http://")[2].split()[0]
-            with urllib.request.urlopen(f"http://{url}", timeout=PATIENCE) as answer:
-                assert b"VanishingGradient" in answer.read()
+            assert becomes(lambda: "VanishingGradient" in _fetched(f"http://{url}"))
         finally:
             process.terminate()
+
+
+def _fetched(url: str) -> str:
+    """The page; while it is evaluated, the one that says so."""
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    connection.request("GET", "/")
+    return connection.getresponse().read().decode()
 
 
 @pytest.mark.parametrize("command", ["replay", "status"])

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
+from tocsin import installing
 from tocsin.cli import app
 from tocsin.rules import rule_names
 from tocsin.watch import parse_watch, resolve
@@ -23,7 +24,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from docs.constants_page import constants
-from docs.generate import PAGES, pages, quick_start
+from docs.generate import PAGES, pages, quick_start, with_installs
 from docs.reference_pages import reference_pages
 
 ROOT = Path(__file__).parents[3]
@@ -232,6 +233,17 @@ def test_every_option_of_a_deployment_is_on_its_page() -> None:
     page = (ROOT / "docs" / "options.md").read_text()
     expected = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert {key for key in _PARSERS if ":" not in key} <= expected
+
+
+def test_pages_install_from_where_the_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in DOCUMENTS:
+        assert with_installs(path.read_text()) == path.read_text(), "run `make docs`"
+    monkeypatch.setattr(installing, "PUBLISHED", True)
+    published = with_installs("pip install '.[cli]'")
+    assert published == "pip install 'tocsin[cli]'"
+    assert installing.install("cli") == published
+    monkeypatch.undo()
+    assert with_installs(published) == "pip install '.[cli]'"
 
 
 def test_generated_pages_are_current() -> None:

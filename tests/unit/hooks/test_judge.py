@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,3 +173,21 @@ sys.exit(", ".join(heavy & set(sys.modules)) or 0)
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kernel", [None, object()])
+def test_a_notebook_shows_the_report_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: object
+) -> None:
+    shown: list[Mapping[str, str]] = []
+    shell = SimpleNamespace(kernel=kernel)  # a terminal's has none
+    display = SimpleNamespace(display=lambda data, raw: shown.append(data))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    hook = Hook(tmp_path / "run", save_interval=1, judge=True)
+    train(hook, 12)
+    hook.close(timeout=PATIENCE)
+    assert len(shown) == (kernel is not None)
+    for data in shown:
+        assert data["text/html"].startswith("<iframe srcdoc=")
+        assert "ExplodingTensor" in data["text/html"]

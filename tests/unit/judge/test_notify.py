@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from tocsin.actions.endpoint import Endpoint
 from tocsin.aws.https import NotDelivered
 from tocsin.events import StatusChange
-from tocsin.judge.notify import PAGERDUTY, Notifier, endpoint_of
+from tocsin.judge.notify import Notifier
+from tocsin.judge.targets import PAGERDUTY, Target, webhook
 
 from tests.unit.alerts.world import EPOCH, RUN, alert
 from tests.waiting import becomes
@@ -28,9 +28,8 @@ class Desk:
         self.said: list[str] = []
         self.answers: list[Exception] = []
         self.sequence = 0
-        self.notifier = Notifier(
-            RUN, endpoints, lambda: self.time, self.said.append, send=self._send
-        )
+        targets = [webhook(each, self._send) for each in endpoints]
+        self.notifier = Notifier(RUN, targets, lambda: self.time, self.said.append)
 
     def _send(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
         if self.answers:
@@ -113,29 +112,11 @@ def test_each_endpoint_gets_it_and_one_that_fails_is_named() -> None:
     desk.notifier.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("slack=https://hooks.slack.com/services/x", SLACK),
-        ("pagerduty=key", PAGER),
-        ("json=https://example.com/a=b", Endpoint("https://example.com/a=b")),
-    ],
-)
-def test_endpoints(text: str, expected: Endpoint) -> None:
-    assert endpoint_of(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("https://hooks.slack.com/x", "write slack=URL"),
-        ("slack", "write slack=URL"),
-        ("fax=https://x.example", "--notify fax: write slack=URL"),
-        ("slack=http://hooks.slack.com/x", "must begin with https://"),
-        ("pagerduty=https://events.pagerduty.com/", "write the integration key"),
-    ],
-)
-def test_what_is_no_endpoint(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as raised:
-        endpoint_of(text)
-    assert "/x" not in str(raised.value)  # a path may be a secret
+def test_a_mail_server_gets_what_a_webhook_gets() -> None:
+    sent: list[Any] = []
+    target = Target("smtp", lambda event, key, now: sent.append((event["detail-type"], key)))
+    notifier = Notifier(RUN, [target], lambda: EPOCH, sent.append)
+    notifier.publish([alert("A", Severity="critical", Sequence=1)])
+    notifier.close()
+    ((kind, _),) = sent
+    assert kind == "Tocsin Alert"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -210,3 +211,14 @@ def test_a_series_of_one_step_has_a_state_of_zeros(
 ) -> None:
     found = {f"gradient/{name}": [value, value] for name, value in gradients.items()}
     assert after_eight(make_step("gradients", 0, found)).outcome is expected
+
+
+def test_many_gradients_are_judged_in_linear_time(make_step: MakeStep) -> None:
+    def seconds(tensors: int) -> float:
+        step = make_step("gradients", 0, {f"gradient/w{n}": [1.0, 2.0] for n in range(tensors)})
+        begun = time.thread_time()
+        VanishingGradient().evaluate({}, step)
+        return time.thread_time() - begun
+
+    few = min(seconds(250) for _ in range(3))
+    assert seconds(4000) < 80 * few  # 16 times as many: 256 times as long if each meets each

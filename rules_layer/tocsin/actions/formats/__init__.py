@@ -6,18 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tocsin.actions.formats.cloud_events import cloud_event
+from tocsin.actions.formats.discord import discord_payload
+from tocsin.actions.formats.google_chat import google_chat_payload
 from tocsin.actions.formats.pagerduty import pagerduty_payload
 from tocsin.actions.formats.slack import slack_payload
 from tocsin.actions.formats.teams import teams_payload
 
 __all__ = ["FORMATS", "Format", "content_type"]
 
-Format = Literal["json", "slack", "teams", "pagerduty", "cloudevents"]
+Format = Literal["json", "slack", "teams", "discord", "googlechat", "pagerduty", "cloudevents"]
 
 FORMATS: Mapping[Format, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "json": lambda event: event,
     "slack": slack_payload,
     "teams": teams_payload,
+    "discord": discord_payload,
+    "googlechat": google_chat_payload,
     "pagerduty": pagerduty_payload,
     "cloudevents": cloud_event,
 }

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions.formats.wording import links, paragraphs, title
+from tocsin.actions.formats.wording import entities, fitted, links, paragraphs, title
 from tocsin.actions.webhook import WebhookEvent
-from tocsin.words import clean, cut
+from tocsin.words import clean
 
 _TITLE = 150
 _TEXT = 3000
@@ -25,7 +25,7 @@ def slack_payload(event: Mapping[str, Any]) -> dict[str, Any]:
     given = msgspec.convert(event, WebhookEvent)
     about = title(given)
     return {
-        "text": _escaped(about, _TEXT),
+        "text": fitted(about, _TEXT, entities, 5),
         "blocks": [
             {"type": "header", "text": _plain(about, _TITLE)},
             *({"type": "section", "text": _plain(text, _TEXT)} for text in paragraphs(given)),
@@ -46,17 +46,4 @@ def _buttons(event: WebhookEvent) -> Iterator[dict[str, Any]]:
 
 
 def _plain(text: str, limit: int) -> dict[str, Any]:
-    return {"type": "plain_text", "text": _escaped(text, limit), "emoji": False}
-
-
-def _escaped(text: str, limit: int) -> str:
-    """``text`` as Slack wants it, in at most ``limit`` characters, no entity cut in two."""
-    text = cut(text, limit)
-    safe = _entities(text)
-    excess = len(safe) - limit
-    # Without as many characters as it is too long it fits; a fifth fits whatever is in it.
-    return safe if excess <= 0 else _entities(cut(text, max(limit // 5, len(text) - excess)))
-
-
-def _entities(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"type": "plain_text", "text": fitted(text, limit, entities, 5), "emoji": False}

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions.formats.wording import links, paragraphs, title, worst
+from tocsin.actions.formats.wording import bounded, links, paragraphs, title, worst
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.model import Severity
 from tocsin.words import clean, cut
@@ -44,14 +44,9 @@ def teams_payload(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _paragraphs(event: WebhookEvent) -> list[str]:
     """As many as there is room for, and the run."""
-    found, room = [], _MOST_BYTES
-    for text in (cut(text, _PARAGRAPH) for text in paragraphs(event)):
-        room -= len(msgspec.json.encode(text)) + 100
-        if room < 0:
-            found.append("…")
-            break
-        found.append(text)
-    return [*found, f"Run: {clean(event.run, _PARAGRAPH)}"]
+    texts = (cut(text, _PARAGRAPH) for text in paragraphs(event))
+    shown = bounded(texts, _MOST_BYTES, lambda text: len(msgspec.json.encode(text)) + 100)
+    return [*shown, f"Run: {clean(event.run, _PARAGRAPH)}"]
 
 
 def _text(text: str, style: Mapping[str, str] = {}) -> dict[str, Any]:

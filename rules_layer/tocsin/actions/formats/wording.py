@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
@@ -81,6 +81,32 @@ def links(event: WebhookEvent, longest: int) -> Mapping[str, str]:
     """Addresses of the run's report by their names, without those of more characters."""
     places = {"Report": event.report.page, "Report in the console": event.report.console}
     return {name: url for name, url in places.items() if 0 < len(url) <= longest}
+
+
+def bounded(texts: Iterable[str], room: int, size: Callable[[str], int]) -> Iterator[str]:
+    """Yield texts while there is room for them, then an ellipsis in place of the rest."""
+    for text in texts:
+        room -= size(text)
+        if room < 0:
+            yield "…"
+            return
+        yield text
+
+
+def fitted(text: str, limit: int, escape: Callable[[str], str], growth: int) -> str:
+    """Return ``text`` escaped, in at most ``limit`` characters, without cutting an escape in two.
+
+    growth: the most characters that ``escape`` makes of one.
+    """
+    text = cut(text, limit)
+    safe = escape(text)
+    excess = len(safe) - limit
+    return safe if excess <= 0 else escape(cut(text, max(limit // growth, len(text) - excess)))
+
+
+def entities(text: str) -> str:
+    """Return ``text`` without the characters that begin markup in Slack and Google Chat."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _alert(alert: StatusChange) -> str:

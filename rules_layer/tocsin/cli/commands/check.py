@@ -15,6 +15,7 @@ from tocsin.cli.options import (
     Every,
     Json,
     Loss,
+    MirrorOption,
     NotifyOption,
     OneTraining,
     ProfileOption,
@@ -45,6 +46,14 @@ def check(
         bool, typer.Option("--now", help="Also judge by the present time: has the run stalled?")
     ] = False,
     notify: NotifyOption = None,
+    mirror: MirrorOption = None,
+    on_stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="With --follow: run this in a shell when a rule with the action stop fires.",
+        ),
+    ] = None,
     every: Every = False,
     fail_on: Annotated[
         Severity, typer.Option(help="The least severity of a finding that makes the exit code 1.")
@@ -79,8 +88,12 @@ def check(
     STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
     It takes no other actions. Ctrl-C ends the command, not the training.
 
-    --notify posts firing and resolved rules with severity, numbers and what to do, and applies the
-    inhibition, silences and grouping of a deployment.
+    --on-stop runs your command then, too, such as one that ends the job of a cluster. The
+    variables TOCSIN_RUN and TOCSIN_RULE name the run and the rule.
+
+    --notify sends firing and resolved rules with severity, numbers and what to do, and applies the
+    inhibition, silences and grouping of a deployment. --mirror writes each rule's status into a run
+    of W&B, MLflow or TensorBoard.
 
     --junit is for CI: each rule is a test. A rule that fired with the severity of --fail-on or
     above is a failure, and one that judged no step is skipped.
@@ -93,6 +106,7 @@ def check(
       tocsin check runs/j1
       tocsin check runs/j1 --follow --watch watch.yaml
       tocsin check runs/j1 --follow --notify slack=https://hooks.slack.com/services/…
+      tocsin check runs/j1 --follow --watch watch.yaml --on-stop 'scancel $SLURM_JOB_ID'
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
       tocsin check mlruns/0/4f1c --loss objective
       tocsin check runs/smoke --baseline runs/main --fail-on warning
@@ -110,8 +124,10 @@ def check(
     from tocsin.cli.watch_options import given_watch
     from tocsin.histories import Choices
 
-    if notify and not follow:
-        raise CommandError("--notify goes with --follow")
+    if (notify or mirror) and not follow:
+        raise CommandError("--notify and --mirror go with --follow")
+    if on_stop and not follow:
+        raise CommandError("--on-stop goes with --follow")
     storage = storage_of(run, Choices(tuple(loss or ()), step, training), may_come=follow)
     steps = 0 if follow else steps_at(storage)
     good = baselines_at(baseline or ())
@@ -127,8 +143,8 @@ def check(
     if follow:
         from tocsin.cli.following import following_of, notifying
 
-        with notifying(storage.url, notify or ()) as notifiers:
-            following = following_of(storage, given, notifiers=notifiers)
+        with notifying(storage.url, notify or (), mirror or ()) as notifiers:
+            following = following_of(storage, given, notifiers=notifiers, on_stop=on_stop)
             try:
                 following.until_end()
             except KeyboardInterrupt:  # the training goes on

@@ -9,6 +9,7 @@ import typer
 from tocsin.cli.options import (
     CountedBy,
     Loss,
+    MirrorOption,
     NotifyOption,
     ProfileOption,
     RuleFiles,
@@ -41,6 +42,15 @@ def watch(
         typer.Option(metavar="TIME", help="End when no step arrives for this long, such as 10m."),
     ] = None,
     notify: NotifyOption = None,
+    mirror: MirrorOption = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve metrics for Prometheus, such as at :9464."),
+    ] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Send metrics by OTLP, to http://HOST:4318/v1/metrics."),
+    ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="With --web: the port; 0 means any free one.")
     ] = 0,
@@ -51,7 +61,10 @@ def watch(
     watch writes nothing, takes no action and stops no training. Without a terminal, it prints a
     line for each rule that fires, fails or resolves.
 
-    --notify posts firing and resolved rules, as tocsin check --follow does.
+    --notify sends firing and resolved rules, as tocsin check --follow does.
+
+    --mirror writes the status of each rule into a run of W&B, MLflow or TensorBoard. --prometheus
+    and --otlp export statuses, steps, losses and age while the command runs.
 
     --json writes each event of the run as a line, with the fields that it has on EventBridge:
     status changes as they come, and a summary at the end.
@@ -73,10 +86,12 @@ def watch(
       tocsin watch runs/j1 --json | jq .detail.RuleEvaluationStatus
       tocsin watch runs/ --web --open
       tocsin watch logs/fit --until-idle 30m
+      tocsin watch runs/j1 --prometheus :9464 --mirror mlflow=RUN_ID
     """
     from tocsin.cli.errors import CommandError
     from tocsin.cli.following import notifying
     from tocsin.cli.live import watch_run
+    from tocsin.cli.metrics import exporting
     from tocsin.cli.place import folder_of_runs, growing
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
@@ -91,6 +106,8 @@ def watch(
         raise CommandError("--until-idle and --web: choose one")
     if not web and (open_page or port):
         raise CommandError("--open and --port go with --web")
+    if web and (prometheus or otlp):
+        raise CommandError("--prometheus, --otlp and --web: run a second tocsin watch for the page")
     if web and as_json:
         raise CommandError("--json and --web: choose one")
     storage, refresh = growing(run, Choices(tuple(loss or ()), step))
@@ -100,10 +117,15 @@ def watch(
     folder = folder_of_runs(run)
     if folder is not None and not web:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
-    if folder is not None and notify:
-        raise CommandError(f"{run} is a folder of runs: --notify goes with one of them")
-    with notifying(storage.url, notify or ()) as notifiers:
-        watched = RunWatch(storage, given, refresh=refresh, publisher=Several(notifiers))
+    if folder is not None and (notify or mirror):
+        raise CommandError(f"{run} is a folder of runs: --notify and --mirror go with one of them")
+    with (
+        notifying(storage.url, notify or (), mirror or ()) as notifiers,
+        exporting(prometheus, otlp) as export,
+    ):
+        watched = RunWatch(
+            storage, given, refresh=refresh, publisher=Several(notifiers), on_view=export
+        )
         if web:
             from tocsin.cli.web import WebServer, pages_of, serve
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -89,15 +90,16 @@ class VanishingGradient(Rule):
         state = _zeros(state, judged) if self.threshold is None and len(known) > 1 else state
         if not judged:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
+        limits = self._limits(known)
         ratio, mean, tensor = min(
             (
-                (mean / limit if limit and not brief else math.inf, mean, tensor)
+                (mean / limit if limit and not _is_brief(state, tensor) else math.inf, mean, tensor)
                 for mean, tensor in judged
-                for limit, brief in [(self._limit(tensor, known), _is_brief(state, tensor))]
+                for limit in [limits[tensor.worker]]
             ),
             key=lambda each: each[0],
         )
-        limit = self._limit(tensor, known)
+        limit = limits[tensor.worker]
         if ratio >= 1:
             return state, measured(HEALTHY, mean, limit, "below")
         shown = f"threshold {limit:g}"
@@ -107,11 +109,16 @@ class VanishingGradient(Rule):
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, abs_mean=mean, threshold=limit)
         return state, measured(found, mean, limit, "below")
 
-    def _limit(self, tensor: Tensor, known: Sequence[tuple[float, Tensor]]) -> float:
-        """The least mean of |g| that is healthy, in units of the gradient."""
+    def _limits(self, known: Sequence[tuple[float, Tensor]]) -> Mapping[str, float]:
+        """Return by worker the least mean of |g| that is healthy, in units of the gradient."""
+        means: dict[str, list[float]] = defaultdict(list)
+        for mean, tensor in known:
+            means[tensor.worker].append(mean)
+        return {worker: self._limit(found) for worker, found in means.items()}
+
+    def _limit(self, means: Sequence[float]) -> float:
         if self.threshold is not None:
             return self.threshold
-        means = [mean for mean, other in known if other.worker == tensor.worker]
         return self.share * max(means) if len(means) > 1 else _ALONE
 
     def _mean(self, tensor: Tensor) -> float | None:

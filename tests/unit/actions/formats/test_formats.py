@@ -1,4 +1,4 @@
-"""The event of a webhook as Teams, PagerDuty and CloudEvents take it."""
+"""The event of a webhook as Teams, Discord, Google Chat, PagerDuty and CloudEvents take it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tocsin.actions.formats import FORMATS, Format
 from tocsin.actions.formats.cloud_events import cloud_event
+from tocsin.actions.formats.discord import discord_payload
+from tocsin.actions.formats.google_chat import google_chat_payload
 from tocsin.actions.formats.pagerduty import pagerduty_payload
 from tocsin.actions.formats.teams import teams_payload
 from tocsin.actions.webhook import Rejected
@@ -134,3 +136,30 @@ def test_a_cloud_event_has_the_event_as_its_data() -> None:
     ended = cloud_event(event(summary=SUMMARY))
     assert (ended["type"], ended["time"]) == ("tocsin.run.summary", ENDED)
     assert "time" not in cloud_event(event(firing=[alert(EvaluatedAt=None)]))
+
+
+LOUD = "[free](https://evil.example) <users/all> @everyone **x**"
+
+
+def test_discord_shows_an_embed_without_markup_of_the_run() -> None:
+    report = {"Page": "https://r.example/", "Console": ""}
+    payload = discord_payload(event(firing=[alert(StatusDetails=LOUD)], report=report))
+    (embed,) = payload["embeds"]
+    assert embed["title"] == "warning: eval-loss in j1"
+    assert (embed["url"], embed["color"]) == ("https://r.example/", 0xE67E22)
+    advice = get_rule("LossNotDecreasing").advice.split()[0]
+    assert f"What to do: {advice}" in embed["description"]
+    assert r"\[free\]\(https://evil.example\)" in embed["description"]
+    assert r"\@everyone" in embed["description"]
+    assert payload["allowed_mentions"] == {"parse": []}
+
+
+def test_google_chat_shows_a_card_without_markup_of_the_run() -> None:
+    report = {"Page": "https://r.example/", "Console": ""}
+    payload = google_chat_payload(event(firing=[alert(StatusDetails=LOUD)], report=report))
+    card = payload["cardsV2"][0]["card"]
+    assert card["header"] == {"title": "warning: eval-loss in j1"}
+    first, *_, buttons = card["sections"][0]["widgets"]
+    assert "&lt;users/all&gt;" in first["textParagraph"]["text"]
+    (button,) = buttons["buttonList"]["buttons"]
+    assert button["onClick"]["openLink"] == {"url": "https://r.example/"}
