@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -117,25 +117,24 @@ class IntervalSummary:
     def losses(self, steps: Sequence[int], values: Numbers) -> TensorSummary:
         return self._losses.of(steps, values)
 
-    def norms(
-        self, steps: Sequence[int], values: Numbers, losses: Mapping[int, float]
-    ) -> TensorSummary:
-        """Return the summary of norms; ``losses`` are those of this interval by their steps."""
+    def norms(self, steps: Sequence[int], values: Numbers, losses: Numbers) -> TensorSummary:
+        """Return the summary of norms, each with the loss of its backward pass."""
         scales = [
             scale
             for start in range(0, len(steps), _BLOCK)
-            for scale in self._scales([losses.get(at) for at in steps[start : start + _BLOCK]])
+            for scale in self._scales(losses[start : start + _BLOCK].tolist())
         ]
         if not all(scales):
             return SeriesSummary(GRADIENT_SPIKE).of(steps, values)
         return self._norms.of(steps, values, np.array(scales))
 
-    def _scales(self, losses: Sequence[float | None]) -> list[float]:
+    def _scales(self, losses: Sequence[float]) -> list[float]:
         """Return what norms are relative to; 0 where no loss is known."""
-        sizes = [abs(x) if x is not None and math.isfinite(x) else None for x in losses]
-        self._latest = [*self._latest, *(x for x in sizes if x is not None)][-_LATEST:]
+        sizes = [abs(each) if math.isfinite(each) else 0.0 for each in losses]
+        known = (abs(each) for each in losses if math.isfinite(each))
+        self._latest = [*self._latest, *known][-_LATEST:]
         usual = median(self._latest or [0.0])
-        return [max(size or 0.0, usual) for size in sizes]
+        return [max(size, usual) for size in sizes]
 
 
 def _order(value: float) -> float:
