@@ -38,8 +38,9 @@ Numbers = Mapping[str, float]
 
 @lru_cache(_MOST_NAMES)
 def counter_key(name: str) -> str:
-    """The name of a column as counters are compared."""
-    return re.sub(r"[^\w]|_", "", name.rsplit("/", 1)[-1].lower())
+    """The name of a column as counters are compared, without what stands in brackets."""
+    plain = re.sub(r"(?<=\w)\s*\(.*?\)", "", name)
+    return re.sub(r"[^\w]|_", "", plain.rsplit("/", 1)[-1].lower())
 
 
 @lru_cache(_MOST_NAMES)

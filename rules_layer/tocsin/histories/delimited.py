@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from tocsin.histories.cells import number
@@ -35,6 +35,7 @@ class Delimited:
         self._names: Sequence[str | None] = ()
         self._runs = False  # whether the columns are of several runs
         self._delimiter = ","
+        self._ahead: list[str] = []  # lines that were looked at
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         begins = self._lines.begins()
@@ -47,7 +48,7 @@ class Delimited:
         try:
             if begins and not self._read_names(lines, growing):
                 return
-            yield from self._rows(lines, note)
+            yield from self._rows(chain(self._ahead, lines), note)
         except csv.Error as error:
             at = self._lines.number
             raise BadHistory(f"{self.path}, line {at}: not a CSV: {error}") from None
@@ -59,10 +60,8 @@ class Delimited:
             self._delimiter = delimiter(first)
             self._header = next(self._split(chain([first], lines)))
             if all(_is_number(cell) for cell in self._header):
-                raise BadHistory(
-                    f"{self.path}: its first line has numbers and no names: name the columns, as "
-                    "in: epoch,loss"
-                )
+                self._ahead = [first, *islice(lines, 1)]
+                self._header = _of_numbers(self._ahead, self._delimiter, self.path)
             self._names, self._runs = _columns(self._header, self.path)
         elif not growing:
             raise BadHistory(f"{self.path} is empty: the first line of a CSV names its columns")
@@ -103,6 +102,32 @@ def looks_delimited(first: str, second: str) -> bool:
     if at == _SPACES:
         return 0 < numbers == len(cells)
     return any(name and is_counter(name) for name in names) or numbers * 2 > len(cells)
+
+
+def looks_like_numbers(first: str, second: str) -> bool:
+    """Return whether two lines are of one scalar without a name, beside a step or not."""
+    rows = [_cells(line, delimiter(line)) for line in (first, second)]
+    return all(len(cells) <= 2 and all(map(_is_number, cells)) for cells in rows)
+
+
+def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
+    """Return names for a table that has none: one scalar has the file's name, as a loss has in
+    ``loss.csv``; what rises by whole numbers beside it is the step.
+
+    Raises BadHistory for more columns.
+    """
+    first, *rest = ([number(cell) or 0.0 for cell in _cells(line, at)] for line in lines)
+    if len(first) > 2:
+        raise BadHistory(
+            f"{path}: its first line has numbers and no names: name the columns, as in: epoch,loss"
+        )
+    if len(first) == 1:
+        return [path.stem]
+    second = rest[0] if rest and len(rest[0]) == 2 else first
+    counts = [
+        a.is_integer() and b.is_integer() and a <= b for a, b in zip(first, second, strict=True)
+    ]
+    return [path.stem, "step"] if counts == [False, True] else ["step", path.stem]
 
 
 def delimiter(line: str) -> str:

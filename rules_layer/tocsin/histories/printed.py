@@ -38,11 +38,12 @@ _OF_COUNTERS = tuple(
 # 640/60000 after an epoch: the samples or batches of it that are done.
 _DONE = re.compile(r"(?:^|[\s\[(:|])(\d+)\s*/\s*(\d+)(?=[\s\])]|\s*\[|$)")
 _BOOSTED = re.compile(r"^\s*\[(\d+)\][\s:]")  # XGBoost, LightGBM
-_NUMBERED = re.compile(r"^\s*(\d+):\s")  # CatBoost, darknet
+# CatBoost and darknet, or a number before the first name.
+_NUMBERED = re.compile(r"^\s*(\d+)(?::\s|\s+(?=[A-Za-z][\w @/-]*[:=]))")
 
 _PAIR = re.compile(
-    r"(?P<name>[A-Za-z_][\w@/'#-]*(?:[ .][A-Za-z_@#(][\w@/'#()-]*){0,4})['\"]?\s*(?:[:=]|->)+\s*"
-    + _VALUE,
+    r"(?P<name>[A-Za-z_][\w@/'#-]*(?:[ .][A-Za-z_@#(][\w@/'#()-]*){0,4}?)"
+    r"(?:['\"]?\s*(?:[:=]|->)+|\s+is(?=\s))\s*" + _VALUE,
     re.IGNORECASE,
 )
 _MEASURE = (
@@ -60,7 +61,7 @@ _PHASE = re.compile(
 )
 _LEAD = re.compile(  # date, time, level, module
     r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?Z?\]?|"
-    r"[IWE]\d{4} [\d:.]+\s+\d+ \S+\]|[\s|-]|\[?(?:INFO|DEBUG|WARNING|root|__main__)\]?:?)+"
+    r"[IWE]\d{4} [\d:.]+\s+\d+ \S+\]|[\s|:-]|\[?(?:INFO|DEBUG|WARNING|root|__main__)\]?:?)+"
 )
 _NO_NAME = {"eta", "total", "took", "seed", "size", "num", "of", "max", "at"}
 

@@ -26,6 +26,13 @@ from .test_tables import curve, read
             {"test/accuracy": 0.9},
         ),
         (
+            "2018-07-30 14:23:38,806:INFO: - Eval metrics: accuracy: 0.51 ; loss: 1.25",
+            {},
+            {"eval/accuracy": 0.51, "eval/loss": 1.25},
+        ),
+        ("7 \ttrain loss=0.5 \tvalid loss=0.75", {"step": 7}, {"train loss": 0.5}),
+        ("Epoch 3, val loss is 0.5, val mse is 0.25.", {"epoch": 3}, {"val loss": 0.5}),
+        (
             " 3: 1234.5, 1200.5 avg loss, 0.001000 rate, 3.4 seconds, 64 images",
             {"step": 3},
             {"loss": 1200.5, "lr": 0.001},

@@ -67,6 +67,25 @@ def test_csv(tmp_path: Path, text: str, expected: list[tuple[str, int, float]]) 
     assert notes == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2.5\n2.25\n", [("loss", 0, 2.5), ("loss", 1, 2.25)]),
+        ("10,2.5\n20,2.25\n", [("loss", 10, 2.5), ("loss", 20, 2.25)]),
+        ("2.5 0\n2.25 100\n", [("loss", 0, 2.5), ("loss", 100, 2.25)]),
+    ],
+)
+def test_a_scalar_without_a_name_has_the_files(
+    tmp_path: Path, text: str, expected: list[tuple[str, int, float]]
+) -> None:
+    for name in ("loss.csv", "loss.log"):
+        path = tmp_path / name
+        path.write_text(text)
+        scalars, notes = read(path)
+        assert same(scalars, expected)
+        assert notes == []
+
+
 def test_cells_beyond_the_columns_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_text("step,loss\n1,1,9\n2\n3,3\n")
@@ -111,7 +130,7 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
     [
         ("", "is empty"),
         ("\n \n", "is empty"),
-        ("1,2.5\n2,2.25\n", "its first line has numbers and no names: name the columns"),
+        ("1,2.5,3\n2,2.25,3\n", "its first line has numbers and no names: name the columns"),
         ("model,loss\na,1\nb,2\n", "no column counts steps, and rows are named by 'model'"),
         ("step,loss\n" + "1" * (MOST_CHARACTERS + 1), "line 2: longer than 1,048,576 characters"),
         ('step,loss\n1,"' + "1" * 200_000 + '"\n', "not a CSV: field larger than field limit"),
