@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
     def _wait(self, what: str) -> None:
-        """Answer with a page that asks again after a second; to programs, that there is none yet."""
+        """Answer with a page that asks again after a second; programs learn that there is none."""
         if self.path.endswith(".json"):
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, what)
         page = _WAITING.format(what=escape(what))
