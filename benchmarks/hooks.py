@@ -9,12 +9,14 @@ Tocsin's hook to a share of the time, as it would be by default. smdebug has an 
 own with the same PyTorch, and is compared with trainings without a hook in its own process.
 
 Memory is that of fresh processes, which train on so few examples that activations do not hide it.
-A step that is not saved is timed on very small models of the same modules, one by one.
+A step that is not saved is timed on very small models of the same modules, one by one. At the end
+stands what ``judge=True`` adds to a training's CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import statistics
 import subprocess
@@ -69,7 +71,9 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             found = measure(sides, model, given.rounds, Path(folder), small=given.small)
         print("\n".join(("", *table(MODELS[model], found))), flush=True)
-    print(f"\n{importing()}")
+    print(f"\n{importing()}", flush=True)
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "benchmarks.judge"], env=one_thread, check=True)
 
 
 def table(model: str, found: list[Measured]) -> Iterator[str]:

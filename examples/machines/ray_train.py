@@ -9,7 +9,11 @@ import sys
 from typing import Any
 
 import numpy as np
+from tocsin.watch import to_watch
 from tocsin_hooks import Hook, TrainingStopped
+
+WATCH = {"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}, "LossNotDecreasing"]}
+"""Not a file: workers start in folders of their own."""
 
 
 def train_loop(config: dict[str, Any]) -> None:
@@ -19,7 +23,7 @@ def train_loop(config: dict[str, Any]) -> None:
     rank = train.get_context().get_world_rank()
     x, weight = np.random.default_rng(rank).normal(size=(64, 8)), np.zeros(8)
     y = x @ np.arange(8.0)
-    options = {"watch": config["watch"], "worker": f"worker_{rank}", "save_interval": 5}
+    options = {"watch": to_watch(config["watch"]), "worker": f"worker_{rank}", "save_interval": 5}
     with Hook(config["out"], judge="stop", **options) as hook:
         for _ in range(config["steps"]):
             with hook.step():
@@ -34,7 +38,7 @@ def main(out: str) -> None:
     from ray.train import ScalingConfig
     from ray.train.torch import TorchTrainer
 
-    config = {"out": out, "watch": "watch.yaml", "steps": 200, "rate": 0.1}
+    config = {"out": out, "watch": WATCH, "steps": 200, "rate": 0.1}
     TorchTrainer(
         train_loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2)
     ).fit()

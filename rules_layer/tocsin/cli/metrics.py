@@ -102,11 +102,10 @@ def _serve(address: str, latest: Latest) -> Callable[[], object]:
     try:
         from prometheus_client import CollectorRegistry, start_http_server
         from prometheus_client.core import GaugeMetricFamily
-        from prometheus_client.registry import Collector
     except ImportError:
         raise CommandError("--prometheus needs its client: pip install prometheus-client") from None
 
-    class Run(Collector):
+    class Run:
         def collect(self) -> Iterable[GaugeMetricFamily]:
             for name, found in latest.found.items():
                 family = GaugeMetricFamily(name, HELP[name], labels=[*found[0].labels])
@@ -158,4 +157,8 @@ def _push(endpoint: str, latest: Latest) -> Callable[[], object]:
 
     for name, text in HELP.items():
         meter.create_observable_gauge(name, [observed(name)], description=text)
-    return provider.shutdown
+
+    def end() -> None:
+        provider.shutdown()
+
+    return end

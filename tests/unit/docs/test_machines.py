@@ -154,7 +154,7 @@ def test_a_worker_of_ray_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     context = SimpleNamespace(get_world_rank=lambda: 0)
     train = SimpleNamespace(get_context=lambda: context, report=lambda metrics: None)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(train=train))
-    config: dict[str, Any] = {"out": str(tmp_path / "run"), "watch": str(MACHINES / "watch.yaml")}
+    config: dict[str, Any] = {"out": str(tmp_path / "run"), "watch": module("ray_train").WATCH}
     with (
         np.errstate(all="ignore"),
         pytest.raises(TrainingStopped, match="stops the training"),
