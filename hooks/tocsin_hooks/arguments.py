@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tocsin.tensors import index_key, parse_index_key
 from tocsin.watch import Capture, Watch
@@ -33,6 +34,7 @@ class HookArguments:
     planned_steps: int | None = None
     without_loss: str | None = None
     judge: Judge = False
+    checkpoints: str | Path | None = None
 
     def __post_init__(self) -> None:
         if self.num_workers < 1:

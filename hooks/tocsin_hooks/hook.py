@@ -108,6 +108,8 @@ class Hook:
     usual_interval: the ``save_interval`` where neither script nor watch file says one: for loops
         whose steps are few.
     planned_steps: how many steps the training is to have: the report says how many were not wasted.
+    checkpoints: the folder in which the training saves checkpoints: the hook notes each new file or
+        folder there, as ``checkpoint`` does. Default: SageMaker's ``/opt/ml/checkpoints``.
     without_loss: what to do about a run that has no loss, for the warning: where the script does
         not see the hook.
     judge: judge the run in a process beside the training, as ``tocsin check --follow`` does, and
@@ -142,6 +144,7 @@ class Hook:
         poll_interval: float = 5.0,
         usual_interval: int = 10,
         planned_steps: int | None = None,
+        checkpoints: str | Path | None = None,
         without_loss: str | None = None,
         judge: Judge | None = None,
     ) -> None:
@@ -183,6 +186,7 @@ class Hook:
                     None if planned_steps is None else max(0, int(planned_steps)),
                     without_loss,
                     asked_judge(judge),
+                    checkpoints,
                 ),
                 position.counters,
             )
@@ -424,6 +428,18 @@ class Hook:
     def position(self) -> dict[str, int]:
         """Steps begun so far, by mode and altogether (GLOBAL): for a checkpoint, as JSON."""
         return self._loop.position.counts
+
+    @_guarded("a checkpoint is not noted")
+    def checkpoint(self, path: str | Path) -> None:
+        """Note that the training has just saved a checkpoint, of the steps so far.
+
+        The next saved step names it: if a rule finds a fault, the verdict says which checkpoint is
+        the last one before it. Within ``with hook.step(…)`` that step is not in it.
+        """
+        if self._session is not None:
+            within = self._loop.is_open and not self._called
+            steps = self._loop.position.counters[Mode.GLOBAL] - int(within)
+            self._session.note_checkpoint(steps - 1, str(path))
 
     @property
     def stats(self) -> Stats:

@@ -72,6 +72,10 @@ class TocsinCallback(TrainerCallback):
             control.should_training_stop = True
 
     @from_trainer
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._capture.checkpoint(f"{args.output_dir}/checkpoint-{state.global_step}")
+
+    @from_trainer
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.evaluated()
 

@@ -64,6 +64,7 @@ class TocsinCallback(Callback):
         self._capture = TrainerCapture(out, options)
         self._logged: dict[str, Any] = {}
         self._without_loss = 0
+        self._saved: frozenset[str] = frozenset()
 
     @from_trainer
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -95,7 +96,15 @@ class TocsinCallback(Callback):
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
+        self._note_checkpoints(trainer)
         self._capture.begin()
+
+    def _note_checkpoints(self, trainer: Any) -> None:
+        """Note those that were saved since the batch before: callbacks save after this one."""
+        saved = _saved(trainer)
+        for path in saved - self._saved:
+            self._capture.checkpoint(path)
+        self._saved = saved
 
     @from_trainer
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
@@ -180,6 +189,16 @@ class TocsinCallback(Callback):
         if batch_idx % _AGREED_EVERY:
             return False
         return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))
+
+
+def _saved(trainer: Any) -> frozenset[str]:
+    """Return the paths of the checkpoints that callbacks have saved, as far as they say."""
+    paths = (
+        getattr(each, name, "")
+        for each in trainer.checkpoint_callbacks
+        for name in ("best_model_path", "last_model_path")
+    )
+    return frozenset(path for path in paths if path)
 
 
 def _watched(trainer: Any) -> Iterator[tuple[str, str]]:

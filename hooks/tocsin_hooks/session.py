@@ -12,12 +12,13 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from tocsin.model import Mode
-from tocsin.tensors import RunWriter, Storage, open_storage
+from tocsin.tensors import RunWriter, SavedCheckpoint, Storage, open_storage
 from tocsin.watch import Watch, encode_watch
 
 from tocsin_hooks.allowance import allowance_of
 from tocsin_hooks.arguments import HookArguments
 from tocsin_hooks.budget import ModeBudgets
+from tocsin_hooks.checkpoints import MOST_PATH, CheckpointFolder, checkpoints_in
 from tocsin_hooks.control import Control
 from tocsin_hooks.coverage import LossCoverage, described, unmatched
 from tocsin_hooks.earlier import warn_of_finished_run
@@ -85,6 +86,7 @@ class Session:
         self.stop_file = StopFile(storage, run_id, started)
         self.machine = MachineOfHook(storage.url, run_id, started)
         self.recorder = StepRecorder(storage, arguments.worker, started)
+        self._writer: RunWriter | None = None
         looks: dict[str, Look] = {
             f"{storage.url}/STOP.json": self.stop_file.look,
             "STOP.json of the machine": self.machine.look,
@@ -100,6 +102,12 @@ class Session:
                 started=started,
                 planned_steps=arguments.planned_steps,
             )
+            self._writer = writer
+            if first and (folder := checkpoints_in(arguments.checkpoints)) is not None:
+                watched = CheckpointFolder(
+                    folder, storage.url, started, counters, self.note_checkpoint
+                )
+                looks[f"checkpoints in {folder}"] = watched.look
             self.uploader = Uploader(storage, writer, settings, num_workers, self._before)
             self._control = Control(
                 storage,
@@ -174,6 +182,16 @@ class Session:
     def has_room(self) -> bool:
         """Return whether storage keeps up."""
         return self.uploader is not None and not self.uploader.full
+
+    def note_checkpoint(self, step: int, path: str) -> None:
+        """Name a checkpoint of the training, whose last step is ``step``, in what is written next.
+
+        Raises ValueError for a path of more than 1,024 characters.
+        """
+        if not 0 < len(path) <= MOST_PATH:
+            raise ValueError(f"a path of {len(path)} characters, but 1 to {MOST_PATH} are allowed")
+        if self._writer is not None and step >= 0:
+            self._writer.checkpoint = SavedCheckpoint(step, path)
 
     def put(self, step: CapturedStep) -> None:
         """Write a step that was not due."""

@@ -196,6 +196,10 @@ class TorchHook:
         """Steps begun so far: for a checkpoint, as JSON. See ``Hook.position``."""
         return self.hook.position
 
+    def checkpoint(self, path: str | Path) -> None:
+        """See ``Hook.checkpoint``."""
+        self.hook.checkpoint(path)
+
     @property
     def stats(self) -> Stats:
         return self.hook.stats

@@ -64,6 +64,11 @@ class TrainerCapture:
     def should_stop(self) -> bool:
         return self.torch is not None and self.torch.should_stop
 
+    def checkpoint(self, path: str) -> None:
+        """The trainer has saved a checkpoint."""
+        if self.torch is not None:
+            self.torch.hook.checkpoint(path)
+
     @property
     def saving(self) -> bool:
         """Return whether the step in hand is saved: worth asking before computing what to save."""

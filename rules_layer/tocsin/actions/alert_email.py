@@ -148,6 +148,7 @@ def _facts(alert: StatusChange, lookups: Lookups) -> Iterator[tuple[str, str]]:
     yield "Worker", clean(alert.worker or "", 200)
     yield "Reason", clean(alert.reason or "", 200)
     yield "Numbers", cut(", ".join(numbers(alert)), 500)
+    yield "Last good", clean(alert.last_good.text if alert.last_good else "", 1200)
     yield "Recent", curve(lookups.recent(alert), measure(alert))
     yield "Severity", alert.severity
     yield "Time", clean(alert.evaluated_at or "", 100)

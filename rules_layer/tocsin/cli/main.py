@@ -12,6 +12,7 @@ from tocsin.cli.commands.checkout import demo, local
 from tocsin.cli.commands.convert import convert
 from tocsin.cli.commands.doctor import doctor
 from tocsin.cli.commands.lint import lint
+from tocsin.cli.commands.mcp import mcp
 from tocsin.cli.commands.profile import profile
 from tocsin.cli.commands.replay import replay
 from tocsin.cli.commands.report import report
@@ -59,6 +60,7 @@ for command in (
     status,
     replay,
     doctor,
+    mcp,
     demo,
 ):
     app.command()(command)

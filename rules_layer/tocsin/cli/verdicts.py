@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -11,6 +12,7 @@ from tocsin.cli.display import age, print_facts, styled, table
 from tocsin.cli.findings import Finding, findings, summary, without_finding
 from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
 from tocsin.cli.output import Document
+from tocsin.events import LastGood, NotRun
 from tocsin.model import RuleStatus
 from tocsin.report import too_early
 from tocsin.rules import advice_for, find_rule
@@ -84,6 +86,9 @@ def _header(document: Document) -> dict[str, str]:
         "steps": evaluated,
         "workers": ", ".join(document["workers"][:4]),
     }
+    for name, key, kind in (("last good", "last_good", LastGood), ("not run", "not_run", NotRun)):
+        if document.get(key):
+            rows[name] = msgspec.convert(document[key], kind).text
     if len(document["workers"]) > 4:
         rows["workers"] = f"{len(document['workers'])}, {rows['workers']} …"
     return rows

@@ -23,7 +23,7 @@ from tocsin.events import (
     timestamp,
 )
 from tocsin.model import Evidence, Mode, Role, RuleStatus, Severity, TensorSummary
-from tocsin.tensors import Entry, IndexFile
+from tocsin.tensors import Entry, IndexFile, SavedCheckpoint
 from tocsin.watch import Watch, Watched
 
 MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
@@ -84,6 +84,7 @@ class RuleRecord(msgspec.Struct, frozen=True):
     candidate: the first violation of the present streak.
     first_violation: the first one of the first streak that fired.
     fired_at: the violation at which the rule first fired.
+    healthy_at: the last step that was judged healthy before the first violation.
     last_change: the last change of its status.
     """
 
@@ -106,6 +107,7 @@ class RuleRecord(msgspec.Struct, frozen=True):
     candidate: Violation | None = None
     first_violation: Violation | None = None
     fired_at: Violation | None = None
+    healthy_at: int | None = None
     last_violation: Violation | None = None
     last_change: StatusChange | None = None
 
@@ -137,6 +139,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     problems: parts of the present configuration that cannot be used, with the reason.
     refusals, outbox, summaries: what is to be published.
     points: the newest of the trace, which are not in the run's trace object yet.
+    saved: the newest checkpoints of the training, by step.
+    planned: how many steps the training is to have, if its hook knows.
     """
 
     run: str
@@ -186,6 +190,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     outbox: tuple[StatusChange, ...] = ()
     summaries: tuple[RunSummary, ...] = ()
     points: tuple[Point, ...] = ()
+    saved: tuple[SavedCheckpoint, ...] = ()
+    planned: int | None = None
     version: int = VERSION
 
     @property

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.judging import judged
+from tocsin.evaluation.last_good import with_saved
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
 from tocsin.model import RuleStatus, Verdict
@@ -50,7 +51,7 @@ def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
         return replace(after, lost_steps=checkpoint.lost_steps + lost)
     if checkpoint.ended:
         after = reopen(after)
-    after = _with_workers(_with_starts(after, ready), ready)
+    after = with_saved(_with_workers(_with_starts(after, ready), ready), ready)
     step = ready.without_tensors
     return replace(
         after,

@@ -167,6 +167,8 @@ def _with_verdict(
         record = replace(record, data_points=points)
     else:
         record = replace(record, data_points=points, streak=0, candidate=None)
+        if record.first_violation is None:
+            record = replace(record, healthy_at=step.step)
     if record.status is RuleStatus.ERROR:  # by a step that was given up
         record = replace(record, status=RuleStatus.IN_PROGRESS, details=checkpoint.note)
     if not verdict.violation:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation.last_good import last_good
 from tocsin.events import (
     Ending,
     EvaluatedSteps,
@@ -106,6 +107,7 @@ def with_change(
         inhibits=rule.inhibits if rule else (),
         notify=rule.policy if rule else NotifyPolicy(),
         silences=_longest(each for each in silences if each.covers(job, name, severity)),
+        last_good=(last_good(checkpoint) if firing else None) or msgspec.UNSET,
     )
     return replace(
         checkpoint,

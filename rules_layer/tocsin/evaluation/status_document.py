@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from tocsin.causes import Finding, Lead, causes_first
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation.last_good import last_good, not_run
 from tocsin.evaluation.not_judged import NotJudged, missing_reads, why_not_judged
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import job_name
@@ -25,6 +28,8 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
         "workers": list(checkpoint.workers),
         "not_judged": _not_judged(checkpoint.rules),
         "rules": [_rule(name, record) for name, record in checkpoint.rules.items()],
+        "last_good": msgspec.to_builtins(last_good(checkpoint)),
+        "not_run": msgspec.to_builtins(not_run(checkpoint)),
     }
     return with_cause(found)
 

@@ -114,6 +114,47 @@ class RuleStatusEntry(msgspec.Struct, frozen=True, rename="pascal"):
     last_modified_time: str | None = None
 
 
+class LastGood(msgspec.Struct, frozen=True, rename="pascal"):
+    """The state of a training before the first sign of a fault.
+
+    first_sign: the step of the first violation of a rule that fires.
+    step: the last step before it that this rule judged healthy.
+    checkpoint, checkpoint_step: path and last step of the newest checkpoint saved before it.
+    """
+
+    first_sign: int
+    step: int | None = None
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The state for people, in one line."""
+        healthy = "no step was judged healthy" if self.step is None else f"step {self.step}"
+        if self.checkpoint is None:
+            return f"{healthy}; no checkpoint before step {self.first_sign} is known"
+        return f"{healthy}; checkpoint of step {self.checkpoint_step}: {self.checkpoint}"
+
+
+class NotRun(msgspec.Struct, frozen=True, rename="pascal"):
+    """The steps that an ended training was to have, and did not run.
+
+    hours: at the rate of the run; None if its files say nothing of time.
+    usd: their price; None: unknown.
+    """
+
+    steps: int
+    hours: float | None = None
+    usd: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The steps for people, in one line."""
+        hours = "an unknown time" if self.hours is None else f"{self.hours:.3g} hours"
+        price = "at an unknown price" if self.usd is None else f"${self.usd:.2f}"
+        return f"{self.steps} planned steps, {hours}, {price}"
+
+
 class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     """A rule has another status.
 
@@ -123,6 +164,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     inhibits: names of rules that do not notify while this one fires.
     silences: of the watch file, if they cover the rule and the job.
     debug_rule_evaluation_statuses: all rules of the run, at the time of publication.
+    last_good: of a rule that fires, where it is known.
     """
 
     training_job_name: str
@@ -151,6 +193,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     notify: NotifyPolicy = NotifyPolicy()
     silences: tuple[RunSilence, ...] = ()
     debug_rule_evaluation_statuses: tuple[RuleStatusEntry, ...] = ()
+    last_good: LastGood | msgspec.UnsetType = msgspec.UNSET
     truncated: Truncated = msgspec.field(default=msgspec.UNSET, name="truncated")
 
     @property

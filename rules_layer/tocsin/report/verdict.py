@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from tocsin.causes import Lead
 from tocsin.evaluation import leads_of
+from tocsin.events import LastGood, NotRun
 from tocsin.model import Reason, RuleStatus, Severity
 from tocsin.report.page import Headline
 from tocsin.tensors import is_machine_run, step_text
@@ -46,7 +50,7 @@ def headline(document: Document) -> Headline:
     return Headline(
         level="critical" if lead.severity is Severity.CRITICAL else "warning",
         sentence=sentence,
-        detail=_beside(lead, len(rules)),
+        detail=" ".join(filter(None, [_beside(lead, len(rules)), *_left(document)])),
         step=step,
     )
 
@@ -83,6 +87,14 @@ def _beside(lead: Lead, fired: int) -> str:
     if others := fired - len(lead.findings):
         parts.append(f"{others} more {'rule' if others == 1 else 'rules'} fired.")
     return " ".join(parts)
+
+
+def _left(document: Document) -> Iterator[str]:
+    """Yield what is left to go on with, and what was not run."""
+    if good := document.get("last_good"):
+        yield f"Last good: {msgspec.convert(good, LastGood).text}."
+    if left := document.get("not_run"):
+        yield f"Not run: {msgspec.convert(left, NotRun).text}."
 
 
 def _without_alarm(document: Document, remarks: int) -> Headline:

@@ -32,6 +32,7 @@ from tocsin.tensors.index import (
     Entry,
     IndexFile,
     RunMeta,
+    SavedCheckpoint,
     decode_index,
     encode_index,
 )
@@ -156,6 +157,7 @@ __all__ = [
     "RunMeta",
     "RunWriter",
     "S3Storage",
+    "SavedCheckpoint",
     "Starts",
     "Storage",
     "TooLarge",

@@ -30,13 +30,21 @@ class BadIndex(ValueError):
     """An index file cannot be used; the message is the reason, in one line."""
 
 
+class SavedCheckpoint(msgspec.Struct, frozen=True):
+    """A checkpoint of the training: the last step that is in it, and its path."""
+
+    step: Count
+    path: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
 @dataclass(frozen=True)
 class RunMeta:
     """The start of a job that wrote an index file, as our hook describes it.
 
     ``run_id`` is new at every start, ``prev_step`` the step that this worker uploaded before
     (None at first), ``resumed_from`` the step that a checkpoint was taken up at, ``started`` when
-    the start began, in seconds since the epoch, ``planned_steps`` how many steps it is to have.
+    the start began, in seconds since the epoch, ``planned_steps`` how many steps it is to have,
+    ``checkpoint`` the newest one that the training had saved.
     """
 
     run_id: str
@@ -45,6 +53,7 @@ class RunMeta:
     version: int = _VERSION
     started: float | None = None
     planned_steps: int | None = None
+    checkpoint: SavedCheckpoint | None = None
 
 
 class Entry(
@@ -117,6 +126,7 @@ class _Meta(msgspec.Struct, frozen=True):
     resumed_from: Count | None = None
     started: _Time | None = None
     planned_steps: Count | None = None
+    checkpoint: SavedCheckpoint | None = None
 
 
 _Payload = Annotated[list[Entry], Meta(max_length=MOST_ENTRIES)]
@@ -192,6 +202,8 @@ def encode_payloads(
             meta["started"] = index.meta.started
         if index.meta.planned_steps is not None:
             meta["planned_steps"] = index.meta.planned_steps
+        if index.meta.checkpoint is not None:
+            meta["checkpoint"] = msgspec.to_builtins(index.meta.checkpoint)
     payloads = (
         f'"tensor_payload": [{", ".join(_recorded(entry, extras) for entry in recorded)}]',
         f'"shape_payload": [{", ".join(_shaped(entry, extras) for entry in shaped)}]',
@@ -287,4 +299,5 @@ def _run_meta(meta: _Meta) -> RunMeta | None:
         meta.tocsin,
         meta.started,
         meta.planned_steps,
+        meta.checkpoint,
     )

@@ -21,7 +21,14 @@ from tocsin.tensors.collections import Collection, encode_collections
 from tocsin.tensors.dtypes import is_text
 from tocsin.tensors.encoding import Piece, labels, moment, pieces, step_field
 from tocsin.tensors.end import encode_end
-from tocsin.tensors.index import Entry, IndexFile, RunMeta, decode_index, encode_payloads
+from tocsin.tensors.index import (
+    Entry,
+    IndexFile,
+    RunMeta,
+    SavedCheckpoint,
+    decode_index,
+    encode_payloads,
+)
 from tocsin.tensors.inline import encode_inline
 from tocsin.tensors.layout import END_MARKER, collections_key, event_key, index_key
 from tocsin.tensors.storage import Storage
@@ -122,6 +129,9 @@ def write_step(
 class RunWriter:
     """One worker's part of a run, step after step, in the order of ``step``.
 
+    ``checkpoint``: the newest one of the training, which the next steps name. Any thread may set
+    it.
+
     Example:
         >>> writer = RunWriter(open_storage("/tmp/run"), run_id=uuid4().hex)
         >>> writer.write_collections([Collection("losses", tensor_names=("loss",))])
@@ -150,6 +160,7 @@ class RunWriter:
             )
         self._extras = extras
         self._checksum = checksum
+        self.checkpoint: SavedCheckpoint | None = None
 
     def write(
         self, step: int, mode: Mode, mode_step: int, tensors: Iterable[Captured]
@@ -162,7 +173,7 @@ class RunWriter:
             mode=mode,
             mode_step=mode_step,
             tensors=tensors,
-            meta=self._meta,
+            meta=self._meta and replace(self._meta, checkpoint=self.checkpoint),
             extras=self._extras,
             checksum=self._checksum,
         )

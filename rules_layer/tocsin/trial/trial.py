@@ -277,8 +277,13 @@ class Trial:
         Columns: ``step`` (global), ``mode``, ``mode_step``, ``worker``, ``tensor``, ``value`` of
         single numbers, and the fields of TensorSummary. Needs pandas.
         """
-        names = set(self.tensor_names(regex=regex, mode=mode))
-        return dataframe(rows(self._catalog, self._reader, names, mode, worker))
+        return dataframe(self.rows(self.tensor_names(regex=regex, mode=mode), mode, worker))
+
+    def rows(
+        self, names: Iterable[str], mode: Mode = Mode.GLOBAL, worker: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Scalars and summaries of tensors, as the rows of ``dataframe``."""
+        return rows(self._catalog, self._reader, set(names), mode, worker)
 
     def plot(
         self,
@@ -306,7 +311,7 @@ class Trial:
             raise ValueError(f"nothing to plot: {wanted} selects no tensor.{listed(known)}")
         by_mode = mode is not Mode.GLOBAL
         return plot(
-            rows(self._catalog, self._reader, set(names), mode, worker),
+            self.rows(names, mode, worker),
             "mode_step" if by_mode else "step",
             y,
             title=self.name if title is None else title,

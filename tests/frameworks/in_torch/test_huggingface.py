@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
-from tocsin.tensors import STOP
+from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -103,6 +103,21 @@ def test_losses_are_those_that_the_trainer_reports(
     assert not any(
         module._forward_hooks or module._forward_pre_hooks for module in trained.model.modules()
     )
+
+
+def test_saved_steps_name_the_checkpoints_of_the_trainer(trainer: Any, run: Path) -> None:
+    trained = trainer(save_strategy="steps", save_steps=2)
+    trained.train()
+    storage = LocalStorage(run)
+    files = [read_index(storage, each) for each in index_objects(storage)]
+    named = [file.meta.checkpoint for file in files if file.meta]
+    folder = f"{trained.args.output_dir}/checkpoint-"
+    assert named[0] is None
+    assert [(each.step, each.path) for each in named[1:5] if each] == [
+        *[(1, f"{folder}2")] * 2,
+        *[(3, f"{folder}4")] * 2,
+    ]
+    assert Path(f"{folder}4").is_dir()
 
 
 def by_a_function(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:

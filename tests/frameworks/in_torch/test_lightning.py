@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
-from tocsin.tensors import STOP, LocalStorage, read_index
+from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
 from tocsin_hooks import Hook
 from tocsin_hooks.lightning import TocsinCallback
 from torch import nn
@@ -103,6 +103,22 @@ def test_a_fit(calls: bool, fitted: Any, run: Path) -> None:
     assert "samples" in names
     assert (run / END_MARKER).exists()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_saved_steps_name_the_checkpoints_of_the_trainer(
+    fitted: Any, run: Path, tmp_path: Path
+) -> None:
+    kept = pl.callbacks.ModelCheckpoint(tmp_path / "ckpt", every_n_train_steps=4, save_top_k=-1)
+    trained = trainer(TocsinCallback(run, save_interval=1), kept, enable_checkpointing=True)
+    trained.fit(Classifier(), data(24))
+    storage = LocalStorage(run)
+    files = [read_index(storage, each) for each in index_objects(storage)]
+    named = {file.step: file.meta.checkpoint for file in files if file.meta}
+    last = named[11]
+    assert last is not None
+    assert last.step == 7
+    assert last.path.startswith(str(tmp_path / "ckpt"))
+    assert Path(last.path).is_file()
 
 
 def test_a_loss_by_hand_is_compared_and_checked(fitted: Any, run: Path) -> None:

@@ -40,7 +40,7 @@ def test_smdebugs_runs(tocsin, sample):
     document = said.json
     about = ["run", "job", "finished", "steps", "workers", "not_judged"]
     silent = [] if document["finished"] else ["silent"]  # its files are an hour old
-    assert list(document) == [*about, "rules", "cause", *silent]
+    assert list(document) == [*about, "rules", "last_good", "not_run", "cause", *silent]
     assert document["run"] == str(sample.path)
     assert document["job"] == sample.name
     assert document["finished"] is sample.trial["loaded_all_steps"]
