@@ -101,7 +101,7 @@ def watch(
     if folder is not None and not web:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
     if folder is not None and notify:
-        raise CommandError(f"{run} is a folder of runs: --notify goes with one of them")
+        raise CommandError(f"{run} is a folder of runs: name one of them to use --notify")
     with notifying(storage.url, notify or ()) as notifiers:
         watched = RunWatch(storage, given, refresh=refresh, publisher=Several(notifiers))
         if web:
