@@ -185,7 +185,7 @@ def _here(value: jax.Array) -> jax.Array:
     Raises TypeError for a tracer, and for an array whose parts lie in several processes.
     """
     if isinstance(value, jax.core.Tracer):
-        raise TypeError("hook.step belongs after the compiled step, not into it")
+        raise TypeError("call hook.step after the compiled step, not inside it")
     if value.is_fully_addressable:
         return value
     if value.is_fully_replicated:

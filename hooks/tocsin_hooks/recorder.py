@@ -113,7 +113,7 @@ class StepRecorder:
             return "the training does not use PyTorch, whose profiler records the steps"
         if self._begun is not None and (since := time.monotonic() - self._begun) < _APART:
             return (
-                f"the last one was made {since / 60:.0f} min ago, and there is at most one in "
+                f"the last trace is {since / 60:.0f} min old, and at most one is recorded in "
                 f"{_APART / 60:.0f} min"
             )
         return ""

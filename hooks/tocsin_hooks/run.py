@@ -108,8 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--watch", metavar="FILE", type=_watch, help="a watch file: rules, and what to capture")
     add("--save-interval", metavar="N", type=_positive, help="save every N steps")
     add("--model", metavar="CLASS", help="capture the first model of that class")
-    add("--stop", action="store_true", help="end the script when somebody asks for a stop: "
-        "TrainingStopped is raised at the next step")  # fmt: skip
+    add("--stop", action="store_true", help="end the script after a stop was requested: "
+        "raise TrainingStopped at the next step")  # fmt: skip
     add("-m", "--module", action="store_true", help="what follows is a module, as for python -m")
     add("script", metavar="script-or-module", help="what to run")
     add("arguments", nargs=argparse.REMAINDER, help="of the script")

@@ -259,7 +259,7 @@ class Session:
         self.recorder.stop()
         self.machine.close(marker=False, timeout=_RETIRING)
         if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
-            _log.warning("of an earlier hook of %s not all could be written", self._url)
+            _log.warning("an earlier hook of %s could not write all of its steps", self._url)
         self.on_retire()
 
     def leave(self, last: Callable[[], None]) -> None:

@@ -284,6 +284,13 @@ def test_of_many_findings_the_first_are_open(opened: Show) -> None:
     page.locator("#rule-unreachable-17 canvas").wait_for()
 
 
+def test_the_advice_of_a_rule_stands_once(opened: Show) -> None:
+    page = opened("demo-storm").page
+
+    assert page.get_by_text("Why it happens.").count() == 1
+    assert page.get_by_text("See unreachable-01.").count() == 19
+
+
 def test_names_stay_text_whatever_they_are(opened: Show) -> None:
     shown = opened("hostile")
 

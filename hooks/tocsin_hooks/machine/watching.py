@@ -150,7 +150,7 @@ class MachineOfHook:
     def close(self, *, marker: bool, timeout: float) -> None:
         watch, self.watch = self.watch, None
         if watch is not None and not watch.close(marker=marker, timeout=timeout):
-            _log.warning("not all of %s could be written in %g s", watch.url, timeout)
+            _log.warning("%s is incomplete: it could not be written in %g s", watch.url, timeout)
         self._release()
 
     def leave(self) -> None:

@@ -21,8 +21,8 @@ from tocsin_hooks.xgboost.given import Given, find_given, save_contract, save_co
 from tocsin_hooks.xgboost.searches import is_compared
 
 _WITHOUT_LOSS = (
-    "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
-    "logloss, which may stand beside others, or one of your own whose name ends in loss or error"
+    "pass evals or eval_set, and an eval_metric that falls, such as rmse or logloss; the name of a "
+    "metric of your own must end in loss or error"
 )
 
 

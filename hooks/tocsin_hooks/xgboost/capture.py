@@ -90,7 +90,7 @@ class Rounds:
 
     def _metrics(self, evaluations: Evaluations) -> None:
         if not evaluations:
-            self._log_once("no metrics: evals (xgb.train) or eval_set (fit) names no data")
+            self._log_once("no metrics are captured: pass evals to xgb.train, or eval_set to fit")
         for data, metrics in evaluations.items():
             for metric, values in metrics.items():
                 value = values[-1][0] if isinstance(values[-1], tuple) else values[-1]
@@ -158,7 +158,7 @@ class Rounds:
         if not (average or full):
             return
         if self._explained is None:
-            self._log_once("no SHAP values: TocsinCallback(…, train=…) names no data for them")
+            self._log_once("no SHAP values: pass their data to TocsinCallback(…, train=…)")
             return
         values = model.predict(self._explained, pred_contribs=True)
         means = values.mean(axis=tuple(range(values.ndim - 1)))

@@ -40,7 +40,7 @@ def check_place(s3: Any, bucket: str, account: str, region: str) -> None:
             raise
         raise ValueError(
             f"captureBucket {bucket} is not a bucket of account {account}, or its policy denies "
-            f"this deployment to ask ({code}): name a bucket of this account"
+            f"access to this deployment ({code}): name a bucket of this account"
         ) from error
     # Its name for the oldest region is none, and for the second oldest another.
     found = {None: "us-east-1", "EU": "eu-west-1"}.get(

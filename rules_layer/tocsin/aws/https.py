@@ -180,7 +180,7 @@ def _judge(host: str, answer: _Answer) -> None:
     if status in _LATER or not 300 <= status < 500:
         raise NotDelivered(said)
     if status < 400:
-        raise Rejected(f"{said}: of redirects, 307 and 308 are followed; give it the final URL")
+        raise Rejected(f"{said}: only redirects 307 and 308 are followed; give the final URL")
     raise Rejected(said)
 
 

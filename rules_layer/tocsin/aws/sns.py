@@ -80,8 +80,8 @@ class Topic:
             arn = self._subscribe(protocol, endpoint)
         elif arn not in (*_PENDING, _DELETED) and not self._passes(arn, action):
             return (
-                f"{endpoint} is subscribed to the deployment's topic with a filter policy that "
-                f'keeps out what is for it alone: add "{action}" to its "action"'
+                f"the filter policy of {endpoint} blocks messages to this subscriber alone: "
+                f'add "{action}" to its "action"'
             )
         if arn == _DELETED:
             return f"{endpoint} has unsubscribed from the deployment's topic"

@@ -39,7 +39,7 @@ class Queue:
         if failed := answer.get("Failed"):
             first = failed[0]
             raise HintsLost(
-                f"{len(failed)} of {len(runs)} messages not taken by {self.url}, the first for "
+                f"{self.url} refused {len(failed)} of {len(runs)} messages, the first for "
                 f"{runs[int(first['Id'])]}: {first.get('Code')} {first.get('Message', '')}".rstrip()
             )
 

@@ -64,7 +64,7 @@ class Endpoints:
             if error_code(error) != "ParameterNotFound":
                 raise
             raise UnknownEndpoint(
-                f"SSM has no parameter {self.prefix}{name}: make it, a SecureString of {_EXAMPLE}"
+                f"SSM has no parameter {self.prefix}{name}: create a SecureString of {_EXAMPLE}"
             ) from None
         return str(found["Parameter"]["Value"])
 
@@ -78,8 +78,8 @@ def _parse(name: str, text: str) -> Endpoint:
         raise UnknownEndpoint(f"{parameter} must hold {_EXAMPLE}") from None
     if (endpoint.format == "pagerduty") != bool(endpoint.routing_key):
         raise UnknownEndpoint(
-            f"{parameter}: routing_key, the integration key of a service, goes with format "
-            "pagerduty, and format pagerduty with it"
+            f"{parameter}: format pagerduty needs routing_key, the integration key of a service; "
+            "other formats do not take it"
         )
     try:
         destination(endpoint.url)

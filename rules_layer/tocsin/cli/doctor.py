@@ -116,7 +116,7 @@ def _bucket(checkup: Checkup) -> Finding:
         return Finding("capture bucket", True, f"{bucket} notifies EventBridge")
     if any(each["QueueArn"] == queue for each in events.get("QueueConfigurations", ())):
         return Finding("capture bucket", True, f"{bucket} notifies the evaluate queue")
-    text = f"{bucket} notifies nobody: deploy again, or switch its EventBridge events on"
+    text = f"{bucket} sends no EventBridge events: deploy again, or switch them on"
     return Finding("capture bucket", False, text)
 
 
@@ -190,7 +190,7 @@ def _concurrency(checkup: Checkup) -> Finding:
         _mapping(checkup, output).get("ScalingConfig", {}).get("MaximumConcurrency", 0)
         for output in ("EvaluateQueueUrl", "ActQueueUrl", "ReportQueueUrl")
     )
-    text = f"the functions may run {wanted} at a time, the account {free}"
+    text = f"the functions may have {wanted} invocations at a time, and the account allows {free}"
     if wanted <= free:
         return Finding("concurrency", True, text)
     fix = "ask AWS for more (Service Quotas, Lambda), or deploy with a smaller -c concurrency"

@@ -30,8 +30,8 @@ CountedBy = Annotated[
     typer.Option(
         "--step",
         metavar="NAME|row",
-        help="The column of a history that counts its steps, or row: its rows do. Default: by "
-        "names and values.",
+        help="The column that counts the steps of a history, or row to number its rows. Default: "
+        "by names and values.",
     ),
 ]
 

@@ -116,7 +116,7 @@ def _history(url: str, choices: Choices, *, may_come: bool) -> Reader | None:
     reader = None if is_other else reader_of(path, choices.step)
     if reader is None and choices != BY_NAMES:
         raise CommandError(
-            f"{url}: --loss, --step and --training go with a history of another tool, not a run"
+            f"{url}: this is a run; --loss, --step and --training are for histories of other tools"
         )
     return reader
 

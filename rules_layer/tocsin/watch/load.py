@@ -127,7 +127,7 @@ def _yaml(data: bytes) -> Any:
     except BadWatch:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadWatch(f"a value that JSON does not have: {message(error)}") from error
+        raise BadWatch(f"JSON has no such value: {message(error)}") from error
 
 
 def _as_json(content: Any) -> str:
@@ -138,7 +138,7 @@ def _as_json(content: Any) -> str:
         parts.append(part)
         size += len(part)
         if size > _MOST_WRITTEN_OUT:
-            raise BadWatch(f"with its aliases written out it has over {_MOST_WRITTEN_OUT} bytes")
+            raise BadWatch(f"its aliases expand to more than {_MOST_WRITTEN_OUT} bytes")
     return "".join(parts)
 
 

@@ -163,7 +163,7 @@ def test_without_evals_the_rest_is_captured(train: Any, tmp_path: Path, caplog: 
     assert "predictions" in found
     assert not [name for name in found if name.startswith(("train-", "validation-"))]
     assert [r.message for r in caplog.records if "no metrics" in r.message] == [
-        "no metrics: evals (xgb.train) or eval_set (fit) names no data"
+        "no metrics are captured: pass evals to xgb.train, or eval_set to fit"
     ]
 
 
@@ -340,7 +340,7 @@ def test_values_of_large_data_are_kept_where_that_is_configured(train: Any, tmp_
 def test_shap_values_need_data(train: Any, tmp_path: Path, caplog: Any) -> None:
     train(3, options={"shap": True, "validation": None})
     said = [r.message for r in caplog.records if "SHAP" in r.message]
-    assert said == ["no SHAP values: TocsinCallback(…, train=…) names no data for them"]
+    assert said == ["no SHAP values: pass their data to TocsinCallback(…, train=…)"]
 
 
 # Beginning, going on, ending.

@@ -101,7 +101,7 @@ def test_a_sound_deployment() -> None:
     assert len(found) == 8
     assert {ok for ok, _ in found.values()} == {True}
     assert "0.8 s" in found["lag"][1]
-    assert "10 at a time, the account 10" in found["concurrency"][1]
+    assert "10 invocations at a time, and the account allows 10" in found["concurrency"][1]
 
 
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetBucketEncryption")
@@ -120,7 +120,7 @@ DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetB
             {"get_bucket_notification_configuration": {}},
             "capture bucket",
             False,
-            "notifies nobody",
+            "sends no EventBridge events",
         ),
         (
             {

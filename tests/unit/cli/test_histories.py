@@ -125,7 +125,7 @@ def test_what_goes_with_a_history_only_and_what_does_not(tocsin, tmp_path: Path)
     path = in_csv(tmp_path, HEALTHY)
     run = write_run(tmp_path / "run", 3, "loss")
     assert "tocsin check reads it as it stands" in tocsin("check", path, "--follow").complaint
-    assert "not a run" in tocsin("check", run, "--loss", "loss").complaint
+    assert "this is a run" in tocsin("check", run, "--loss", "loss").complaint
 
 
 def test_a_folder_of_runs_is_not_a_history(tocsin, tmp_path: Path) -> None:

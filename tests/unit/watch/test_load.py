@@ -490,5 +490,5 @@ def test_any_bytes_are_a_watch_or_a_bad_one(data: bytes) -> None:
 def test_a_few_lines_of_aliases_do_not_become_gigabytes() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(BadWatch, match="aliases written out"):
+    with pytest.raises(BadWatch, match="aliases expand"):
         parse_watch("\n".join(lines).encode(), yaml=True)

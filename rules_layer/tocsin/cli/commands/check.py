@@ -43,7 +43,8 @@ def check(
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
     ] = False,
     at_present: Annotated[
-        bool, typer.Option("--now", help="Also judge by the present time: has the run stalled?")
+        bool,
+        typer.Option("--now", help="Also report a run that has stalled."),
     ] = False,
     notify: NotifyOption = None,
     mirror: MirrorOption = None,
@@ -56,7 +57,7 @@ def check(
     ] = None,
     every: Every = False,
     fail_on: Annotated[
-        Severity, typer.Option(help="The least severity of a finding that makes the exit code 1.")
+        Severity, typer.Option(help="The lowest severity that makes the exit code 1.")
     ] = Severity.INFO,
     junit_file: Annotated[
         Path | None,

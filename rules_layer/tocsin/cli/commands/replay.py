@@ -77,11 +77,11 @@ def replay(
     if every:
         if act or rule_files:
             raise CommandError(
-                "--all never acts and has the deployment's rules: leave --act and --rules out"
+                "--all takes no actions and uses the deployment's rules: remove --act and --rules"
             )
         return _replay_all(run, _deployment(stack, stage), watch, output, collect, as_json=as_json)
     if act and (watch or rule_files):
-        raise CommandError("--act goes by the deployment's rules: leave --watch and --rules out")
+        raise CommandError("--act uses the deployment's rules: remove --watch and --rules")
     if (folder := local_folder(run)) is not None:
         if act:
             raise CommandError(f"{run} is a local folder: the deployment acts on runs in S3 only")

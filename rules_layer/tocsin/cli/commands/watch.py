@@ -118,7 +118,9 @@ def watch(
     if folder is not None and not web:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
     if folder is not None and (notify or mirror):
-        raise CommandError(f"{run} is a folder of runs: --notify and --mirror go with one of them")
+        raise CommandError(
+            f"{run} is a folder of runs: name one of them to use --notify or --mirror"
+        )
     with (
         notifying(storage.url, notify or (), mirror or ()) as notifiers,
         exporting(prometheus, otlp) as export,
