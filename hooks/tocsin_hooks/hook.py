@@ -309,6 +309,13 @@ class Hook:
         """Return whether the configuration names a collection, rules or not."""
         return self._session is not None and self._session.selection.settings.asked((collection,))
 
+    @property
+    @_guarded("the option guard is not read", False)
+    def guards_updates(self) -> bool:
+        """Return whether the watch file asks to skip updates that are not finite."""
+        watch = None if self._session is None else self._session.selection.settings.watch
+        return watch is not None and watch.guard
+
     @_guarded(_of_name)
     def plan(
         self,

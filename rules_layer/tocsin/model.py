@@ -51,6 +51,7 @@ class Role(StrEnum):
     SAMPLE = "sample"
     COLUMN = "column"
     INTERVAL = "interval"
+    UPDATES = "updates"
     SYSTEM = "system"
     DURATION = "duration"
 
@@ -80,6 +81,7 @@ COLLECTION_ROLES = {
     "samples": Role.SAMPLE,
     "columns": Role.COLUMN,
     "intervals": Role.INTERVAL,
+    "updates": Role.UPDATES,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 

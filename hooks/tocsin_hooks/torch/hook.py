@@ -67,6 +67,7 @@ class TorchHook:
         accumulate: int | None = None,
         raise_on_stop: bool = False,
         checks: Iterable[Check] = (),
+        guard: bool = False,
         owned: bool = True,
     ) -> None:
         self.hook = hook
@@ -77,7 +78,9 @@ class TorchHook:
         self.training: ModelTraining | None = None  # none if the model cannot be captured
         name = type(model).__name__
         with Guard(hook.trouble, "%s is not captured", name):
-            training = ModelTraining(self._step, losses, accumulate, raise_on_stop=raise_on_stop)
+            training = ModelTraining(
+                self._step, losses, accumulate, raise_on_stop=raise_on_stop, guard=guard
+            )
             if checks:
                 training.add_checks(checks)
             self._release = training.watch(model, self, partial(_ended, hook, name, owned=owned))
@@ -93,6 +96,7 @@ class TorchHook:
         accumulate: int | None = None,
         raise_on_stop: bool = False,
         checks: str | Path | Check | Iterable[Any] = (),
+        guard: bool = False,
         **options: Any,
     ) -> TorchHook:
         """Capture the training of ``model`` from now on. A hook that it has already is closed.
@@ -113,6 +117,8 @@ class TorchHook:
             a stop.
         checks: checks of your own, made by ``check``: a file or a folder of them, the name of a
             module, or a list. Raises BadCheck for what cannot be loaded.
+        guard: skip each update whose loss or gradients are not finite, and count it; so does
+            ``guard: true`` in the watch file. It never does anything else to the training.
         options: of Hook: ``watch``, ``save_interval``, ``worker`` … The worker is by default this
             process's rank.
         """
@@ -135,6 +141,7 @@ class TorchHook:
             accumulate=accumulate,
             raise_on_stop=raise_on_stop,
             checks=custom,
+            guard=guard,
             owned=owned,
         )
 

@@ -39,6 +39,7 @@ from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.step_boundaries import StepBoundaries
 from tocsin_hooks.torch.timing import TrainingTiming
+from tocsin_hooks.torch.update_guard import UpdateGuard
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_TENSORS = 8  # of one call of the model
@@ -58,6 +59,7 @@ class ModelTraining:
         accumulate: int | None,
         *,
         raise_on_stop: bool,
+        guard: bool = False,
     ) -> None:
         self.step = step
         self._timing = TrainingTiming(step.hook)
@@ -68,6 +70,9 @@ class ModelTraining:
         self._boundaries = StepBoundaries(step, self._parameters, accumulate, self._begin)
         self.evaluations = self._boundaries.evaluations
         self._checks = Checks(step, self.loss)
+        self._guards = guard
+        self._guard = UpdateGuard(step, self._update_skipped)
+        step.before_end.append(self._guard.capture)
         self._intervals = Intervals(step)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
@@ -114,6 +119,7 @@ class ModelTraining:
             partial(atexit.unregister, self._end),
             self._end,
             self._intervals.close,
+            self._guard.close,
         )
         death = finalize(root, _call_all, report, (*undo, ended))
         death.atexit = False
@@ -236,6 +242,8 @@ class ModelTraining:
         if root is None:
             return
         held, closure = self._parameters.hold(optimizer, root), closure_of(args, kwargs)
+        if held and (self._guards or self.step.hook.guards_updates):
+            self._guard.watch(root, optimizer)
         if closure is not None:
             self.idle.never()
         elif held:
@@ -264,6 +272,24 @@ class ModelTraining:
         self._timing.update_ends()
         if self._boundaries.updated(optimizer) and not self._find_compiled():
             self._begin_ahead()
+
+    def _update_skipped(self, is_news: bool) -> None:
+        """Save the next step in place of this one, and at once how many updates are skipped."""
+        self.idle.forget()
+        step = self.step
+        if step.saving:
+            step.leave_out()
+            self._boundaries.owe()
+        for name, number in self._guard.counts() if is_news else ():
+            step.hook.keep(
+                name.name,
+                number,
+                name.collections,
+                role=name.role,
+                kind=name.kind,
+                between=False,
+                urgent=True,
+            )
 
     def _before_update(self, root: Any, optimizer: Any) -> None:
         if self._boundaries.is_unseen(optimizer) and not self._boundaries.is_ahead:

@@ -219,6 +219,7 @@ class Watch:
     machine: also watch the machine; see docs/machine.md.
     custom_rules: a folder of rules, relative to this file.
     dry_run: log actions instead of taking them.
+    guard: skip updates whose loss or gradients are not finite (PyTorch).
     """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
@@ -234,6 +235,7 @@ class Watch:
     machine: Machine | None = None
     custom_rules: str | None = None
     dry_run: bool = False
+    guard: bool = False
 
 
 msgspec.json.Decoder(Watch)  # msgspec prepares the type here, once, and not in several threads
