@@ -73,7 +73,7 @@ class SeriesSummary:
         if limit is not None and scales is not None:
             limit *= float(scales[-1])
         finite = values[np.isfinite(values)]
-        largest = max(range(len(values)), key=lambda at: _order(values[at]))
+        largest = max(range(len(values)), key=lambda at: _order(float(values[at])))
         return TensorSummary(
             size=len(values),
             nan=int(np.isnan(values).sum()),

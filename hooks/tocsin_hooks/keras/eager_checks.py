@@ -39,7 +39,7 @@ class EagerChecks:
 
     def __init__(self, hook: Hook) -> None:
         self._step = StepInHand(hook)
-        self._step.before_end = self._hand_over
+        self._step.before_end.append(self._hand_over)
         self._wanted = Wanted(hook)
         self._skill = Skill(self._step)
         self._samples = SeenSamples(self._step)

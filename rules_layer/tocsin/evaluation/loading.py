@@ -102,7 +102,8 @@ def read_step(
     files: Sequence[IndexFile], selection: Selection, storage: Storage
 ) -> Mapping[str, ByRead]:
     """Fetch and reduce what the rules read of a step of any run, by rule and read."""
-    return _read(files, selection, storage, {}, {}).tensors
+    views = _read(files, selection, storage, {}, {}).views
+    return {rule: tensors for rules, tensors in views for rule in rules}
 
 
 @dataclass(frozen=True)

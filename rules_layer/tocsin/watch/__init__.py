@@ -1,7 +1,7 @@
 """The watch file: which rules watch a run, and what happens when one fires."""
 
 from tocsin.watch.actions import NOTIFYING, action_fault
-from tocsin.watch.arrangement import Arrangement
+from tocsin.watch.arrangement import Arrangement, Chosen
 from tocsin.watch.builtin_collections import belongs, built_in, built_in_patterns
 from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
@@ -19,7 +19,7 @@ from tocsin.watch.linting import FaultInLine, Refuses, lint
 from tocsin.watch.load import encode_watch, parse_parts, parse_watch, read_watch, to_watch
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.sagemaker import capture_from
-from tocsin.watch.selection import UPDATE_FIELDS, Chosen, Selection
+from tocsin.watch.selection import UPDATE_FIELDS, Selection
 from tocsin.watch.selector import Candidate, PatternMatcher, reads_of
 from tocsin.watch.silence import WATCH_FILE, Silence
 from tocsin.watch.validation import alert_faults, faults

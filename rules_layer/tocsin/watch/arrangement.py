@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tocsin.model import Detail
+from tocsin.model import Detail, Role
 from tocsin.rules import Read
 from tocsin.watch.watched import Watched
 
-if TYPE_CHECKING:
-    from tocsin.watch.selection import Chosen
+
+@dataclass(frozen=True)
+class Chosen:
+    """The reads that select a tensor, and all that they need of it.
+
+    ``reads``: rule, name of the read, read.
+    ``depth``: how many earlier saves of the tensor.
+    ``role``, ``kind``: the tensor's.
+    """
+
+    reads: tuple[tuple[Watched, str, Read], ...]
+    fields: frozenset[str]
+    details: tuple[Detail, ...]
+    values: bool
+    depth: int
+    role: Role | None
+    kind: str | None
 
 
 @dataclass(frozen=True)

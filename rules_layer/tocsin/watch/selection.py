@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tocsin.model import COLLECTION_ROLES, Detail, Role
+from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.rules import Read
 from tocsin.tensors import Collections, Entry, collected, named, place
-from tocsin.watch.arrangement import Arrangement, arranged
+from tocsin.watch.arrangement import Arrangement, Chosen, arranged
 from tocsin.watch.selector import PatternMatcher, asks_for_names, reads_of
 from tocsin.watch.watched import Watched
 
@@ -21,24 +21,6 @@ _ROLES = frozenset(Role)
 _NONE = Collections(0)
 _PATTERN = "pattern "
 _MOST_ARRANGED = 64  # lists of tensors; most runs have one for each mode
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The reads that select a tensor, and all that they need of it.
-
-    ``reads``: rule, name of the read, read.
-    ``depth``: how many earlier saves of the tensor.
-    ``role``, ``kind``: the tensor's.
-    """
-
-    reads: tuple[tuple[Watched, str, Read], ...]
-    fields: frozenset[str]
-    details: tuple[Detail, ...]
-    values: bool
-    depth: int
-    role: Role | None
-    kind: str | None
 
 
 @dataclass(frozen=True)
