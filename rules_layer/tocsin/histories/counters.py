@@ -115,17 +115,18 @@ def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None
             continue
         covered += bool(entry.scalars)
         positions.add(position)
-        goes_back = repeats = stays = False
+        goes_back = repeats = stays = is_new = False
         for name, value in entry.scalars.items():
             before = last.get((entry.training, name))
             if before is not None:
                 goes_back = goes_back or position < before[0]
                 repeats = repeats or (position == before[0] and value != before[1])
                 stays = stays or position == before[0]
+            is_new = is_new or before is None or position > before[0]
             last[entry.training, name] = position, value
         back += goes_back
-        equal += repeats
-        same += stays and not repeats
+        equal += repeats and not is_new  # else the row overwrites what stands beside it at most
+        same += stays and not repeats and not is_new
     rows = sum(1 for entry in entries if entry.scalars)
     if covered < max(1, _COVERED * rows) or (len(positions) == 1 and rows > 1):
         return None

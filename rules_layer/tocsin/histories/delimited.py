@@ -11,6 +11,7 @@ from pathlib import Path
 from tocsin.histories.cells import number
 from tocsin.histories.counters import counter_key, is_counter
 from tocsin.histories.lines import Lines
+from tocsin.histories.names import is_loss
 from tocsin.histories.scalar import BadHistory, Note, Row
 
 _MOST_COLUMNS = 2000
@@ -111,23 +112,20 @@ def looks_like_numbers(first: str, second: str) -> bool:
 
 
 def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
-    """Return names for a table that has none: one scalar has the file's name, as a loss has in
-    ``loss.csv``; what rises by whole numbers beside it is the step.
+    """Return names for a table that has none: scalars have the file's name, as losses have in
+    ``loss.csv``; what rises by whole numbers beside one or more is the step.
 
-    Raises BadHistory for more columns.
+    Raises BadHistory for several columns that the file's name does not call losses.
     """
     first, *rest = ([number(cell) or 0.0 for cell in _cells(line, at)] for line in lines)
-    if len(first) > 2:
+    if len(first) > 2 and not is_loss(path.stem):
         raise BadHistory(
             f"{path}: its first line has numbers and no names: name the columns, as in: epoch,loss"
         )
-    if len(first) == 1:
-        return [path.stem]
-    second = rest[0] if rest and len(rest[0]) == 2 else first
-    counts = [
-        a.is_integer() and b.is_integer() and a <= b for a, b in zip(first, second, strict=True)
-    ]
-    return [path.stem, "step"] if counts == [False, True] else ["step", path.stem]
+    second = rest[0] if rest and len(rest[0]) == len(first) else first
+    rises = [b.is_integer() and a < b for a, b in zip(first, second, strict=True)]
+    step = rises.index(True) if any(rises) and len(first) > 1 else None
+    return ["step" if at == step else path.stem for at in range(len(first))]
 
 
 def delimiter(line: str) -> str:

@@ -34,7 +34,7 @@ _LOSS = re.compile(
 # What is said of a loss, or of how good predictions are, is no loss.
 _NO_LOSS = re.compile(
     r"(?<![a-z])(?:best|min|max|std|var|delta|target|grad|ema_decay|precision|recall|f1|f_?score|"
-    r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio)(?![a-z])",
+    r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio|code)(?![a-z])",
     re.IGNORECASE,
 )
 _SURELY_LOSS = re.compile(r"loss(?:es)?$", re.IGNORECASE)
@@ -46,7 +46,7 @@ _GRADIENT = re.compile(
 _ACTS = re.compile(
     r"(?<![a-z])(?:reward|rewards|ep_?(?:isode_?)?(?:rew|ret|len|return)(?:ard)?\w*|ep(?:rew|len)\w*|"
     r"(?:average|mean|max|min|std)?_?ep_?(?:ret|len)|episode_return|return_mean|policy\w*|actor\w*|"
-    r"(?:pi|q|v|vf|qf)_?loss|loss_?(?:pi|q|v|q1|q2)|epsilon|q_?value\w*)(?![a-z])",
+    r"(?:pi|q|v|vf|qf)_?loss|loss_?(?:pi|q|v)(?!\w)|epsilon|q_?value\w*)(?![a-z])",
     re.IGNORECASE,
 )
 _COMPETES = re.compile(
@@ -58,8 +58,8 @@ _COMPETES = re.compile(
 
 # The names of metrics that should rise.
 _SCORE = re.compile(
-    r"(?<![a-z])(?:auc|roc_?auc|aucpr|m?ap\d*|ndcg|accuracy|acc|top_?\d+|precision|recall|f1|r2|iou|"
-    r"m?iou|dice|bleu|rouge\w*|psnr|ssim|pck)(?![a-z])",
+    r"(?<![a-z])(?:auc|roc_?auc|aucpr|m?ap\d*|ndcg|accuracy|acc|top_?\d+|precision|recall|f1|r2|"
+    r"(?:m|mean)?_?io_?u|dice|spearmanr?|pearsonr?|kendall|kappa|qwk|mcc|bleu|rouge\w*|psnr|ssim|pck)(?![a-z])",
     re.IGNORECASE,
 )
 

@@ -55,6 +55,8 @@ _BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE})\s+(?:- )?{_VALUE}(?!\s*/)",
 _DARKNET = re.compile(
     rf"^\s*(\d+): ({_NUMBER}|-?nan), ({_NUMBER}|-?nan) avg(?: loss)?, ({_NUMBER}) rate"
 )
+# A line of a block of baselines and Stable-Baselines3, which ends with a line of dashes.
+_CELL = re.compile(rf"^\|\s+(?P<name>[A-Za-z][\w/ .-]*?)\s+\|\s+{_VALUE}\s+\|\s*$")
 _PHASE = re.compile(
     r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uat(?:ion|ing))?)(?![\w/])",
     re.IGNORECASE,
@@ -79,7 +81,14 @@ class Printed:
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         if self._lines.begins():
             self._at = {}
+        block: dict[str, float | str] = {}
         for line in self._lines.read(growing=growing):
+            if found := _CELL.match(line):
+                block[found["name"]] = found["value"]
+                continue
+            if block:
+                yield block
+                block = {}
             counters, values = parsed(on_screen(line.replace("\b", "\r"))[:_LONGEST])
             if "done" in counters:  # of an epoch, or of the training
                 counters["batch" if "epoch" in self._at else "step"] = counters.pop("done")
@@ -88,12 +97,17 @@ class Printed:
             self._at |= counters
             if values and self._at:
                 yield {**self._at, **values}
+        if block and not growing:
+            yield block
 
 
 def looks_printed(text: str) -> bool:
     """Return whether lines look like the log of a training: several that count have losses."""
     losses, counted = 0, False
     for line in text.splitlines():
+        if found := _CELL.match(line):
+            losses += is_loss(found["name"])
+            continue
         counters, values = parsed(on_screen(line)[:_LONGEST])
         counted = counted or bool(counters)
         losses += counted and any(is_loss(name) for name in values)

@@ -244,3 +244,35 @@ def test_in_one_go_equals_step_by_step_with_the_checkpoint_stored_between(
         if number in cuts:
             parts = configure(decode_checkpoint(encode_checkpoint(parts)), rules, ())
     assert parts == whole
+
+
+@dataclass(frozen=True)
+class Counting(Rule):
+    """Counts in its detail how often it is evaluated, and needs one of its reads."""
+
+    advice: ClassVar[str] = ""
+    seen: ClassVar[list[int]] = []
+
+    def reads(self) -> Reads:
+        return Reads({"beside": Read(), "needed": Read()}, needs=("needed",))
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Any]:
+        self.seen.append(step.step)
+        return state, HEALTHY if step.tensors["needed"] else not_applicable(Reason.NO_TENSOR, "")
+
+
+def test_a_rule_is_left_alone_until_what_it_needs_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "is_custom", False)
+    rule = Counting()
+    asked = Watched(
+        "Counting", "Counting", rule, rule.reads(), Options(), Severity.INFO, (),
+        dry_run=False, fingerprint="",
+    )  # fmt: skip
+    found = [(TENSOR,) if at >= 3 else () for at in range(6)]
+    steps = [
+        replace(step(at), tensors={"beside": (TENSOR,), "needed": needed})
+        for at, needed in enumerate(found)
+    ]
+    checkpoint = run([asked], steps)
+    assert rule.seen == [0, 3, 4, 5]
+    assert checkpoint.rules["Counting"].data_points == 3

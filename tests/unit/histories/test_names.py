@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.histories.names import role_of, with_phase_first
+from tocsin.histories.names import is_score, role_of, with_phase_first
 from tocsin.model import Role
 
 
@@ -19,7 +19,7 @@ from tocsin.model import Role
             Role.LOSS,
         ),
         (
-            "accuracy auc f1 weights/fc loss_scale terror AP-error precision_error best_loss",
+            "accuracy auc f1 loss_scale terror AP-error precision_error best_loss error_code",
             Role.METRIC,
         ),
         (
@@ -53,3 +53,10 @@ def test_role(names: str, role: Role) -> None:
 )
 def test_phase_first(name: str, expected: str) -> None:
     assert with_phase_first(name) == expected
+
+
+def test_scores() -> None:
+    scores = "accuracy val_acc mIoU mean_io_u val/iou ValSpearman kappa metrics/mAP50 rouge1"
+    assert [name for name in scores.split() if not is_score(name)] == []
+    others = "loss audio accuracy_loss pearl idiom studio_u reward lr"
+    assert [name for name in others.split() if is_score(name)] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tocsin.histories import reader_of
 from tocsin.histories.printed import parsed
 
 from .test_tables import curve, read
@@ -87,3 +88,30 @@ def test_lines_between_two_steps_belong_to_the_first(tmp_path: Path) -> None:
     assert curve(storage, "loss") == {at: pytest.approx(3 - at / 10) for at in range(5)}
     assert curve(storage, "test/accuracy") == {at: pytest.approx(at / 10) for at in range(5)}
     assert "read as printed log: 5 steps by step" in line
+
+
+def test_blocks_of_baselines(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    cells = ("| time/ |  |", "|    fps | 100 |", "| loss | {} |", "| step | {} |")
+    block = "\n".join(("-----", *cells, "-----", ""))
+    path.write_text("training...\n" + "".join(block.format(1 / at, 100 * at) for at in (1, 2, 4)))
+    reader = reader_of(path)
+    assert reader is not None
+    found = [(s.name, s.step, s.value) for s in reader.read(pytest.fail) if s.name == "loss"]
+    assert found == [("loss", 100, 1.0), ("loss", 200, 0.5), ("loss", 400, 0.25)]
+
+
+def test_a_second_line_of_a_step_that_adds_to_the_first(tmp_path: Path) -> None:
+    """What it overwrites beside its own loss, the time, does not make the step another one."""
+    path = tmp_path / "log.txt"
+    lines = (
+        f"Epoch: {epoch} {name}_loss: {1 / (epoch + 1)} time: {second}s"
+        for _ in range(2)
+        for epoch in range(9)
+        for second, name in enumerate("ab")
+    )
+    path.write_text("\n".join(lines))
+    reader = reader_of(path)
+    assert reader is not None
+    scalars = [each for each in reader.read(pytest.fail) if each.name.endswith("loss")]
+    assert {each.step for each in scalars} == set(range(9))

@@ -73,6 +73,10 @@ def test_csv(tmp_path: Path, text: str, expected: list[tuple[str, int, float]]) 
         ("2.5\n2.25\n", [("loss", 0, 2.5), ("loss", 1, 2.25)]),
         ("10,2.5\n20,2.25\n", [("loss", 10, 2.5), ("loss", 20, 2.25)]),
         ("2.5 0\n2.25 100\n", [("loss", 0, 2.5), ("loss", 100, 2.25)]),
+        (
+            "0.5,0.25\n0.75,0.125\n",
+            [("loss", 0, 0.5), ("loss.1", 0, 0.25), ("loss", 1, 0.75), ("loss.1", 1, 0.125)],
+        ),
     ],
 )
 def test_a_scalar_without_a_name_has_the_files(
