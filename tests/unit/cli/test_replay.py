@@ -66,7 +66,7 @@ def test_what_cannot_be_replayed(tocsin, store, monkeypatch):
     monkeypatch.setenv("TOCSIN_EVALUATE_QUEUE_URL", "https://sqs/evaluate")
     unknown = tocsin("replay", "s3://capture/jobs/j9", "--act").complaint
     assert unknown.startswith("the stack does not know s3://capture/jobs/j9")
-    assert "leave --watch" in tocsin("replay", RUN, "--act", "--watch", "w.yaml").complaint
+    assert "remove --watch" in tocsin("replay", RUN, "--act", "--watch", "w.yaml").complaint
     assert "knows no run of a job j9" in tocsin("replay", "j9").complaint
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_replayed_together(tocsin, aws, monkeypatch, tmp_path):
         ("TOCSIN_REPLAY_STATE_MACHINE", "arn:aws:states:us-east-1:1:stateMachine:m"),
     ):
         monkeypatch.setenv(variable, value)
-    assert "leave --act" in tocsin("replay", "s3://capture/", "--all", "--act").complaint
+    assert "remove --act" in tocsin("replay", "s3://capture/", "--all", "--act").complaint
     assert "go with --all" in tocsin("replay", RUN, "-o", "table").complaint
     elsewhere = tocsin("replay", "s3://other/jobs/", "--all").complaint
     assert elsewhere == ("s3://other/jobs/ is not in the deployment's bucket: name s3://capture/…")
