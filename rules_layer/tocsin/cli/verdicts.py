@@ -86,7 +86,7 @@ def _header(document: Document) -> dict[str, str]:
         "steps": evaluated,
         "workers": ", ".join(document["workers"][:4]),
     }
-    for name, key, kind in (("last good", "last_good", LastGood), ("not run", "not_run", NotRun)):
+    for name, key, kind in (("go back", "last_good", LastGood), ("not run", "not_run", NotRun)):
         if document.get(key):
             rows[name] = msgspec.convert(document[key], kind).text
     if len(document["workers"]) > 4:
