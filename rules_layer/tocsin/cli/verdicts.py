@@ -86,9 +86,10 @@ def _header(document: Document) -> dict[str, str]:
         "steps": evaluated,
         "workers": ", ".join(document["workers"][:4]),
     }
-    for name, key, kind in (("go back", "last_good", LastGood), ("not run", "not_run", NotRun)):
-        if document.get(key):
-            rows[name] = msgspec.convert(document[key], kind).text
+    if good := document.get("last_good"):
+        rows["go back"] = msgspec.convert(good, LastGood).text
+    if left := document.get("not_run"):
+        rows["not run"] = msgspec.convert(left, NotRun).text
     if len(document["workers"]) > 4:
         rows["workers"] = f"{len(document['workers'])}, {rows['workers']} …"
     return rows
