@@ -47,32 +47,26 @@ def server(place: Place, silencer: Silencer | None = None) -> MCPServer[Any]:
     """Return the server for the runs of a place; with ``silencer`` also the tool ``silence``."""
     made: MCPServer[Any] = MCPServer("tocsin", instructions=_INSTRUCTIONS, log_level="ERROR")
 
-    @made.tool(annotations=_READS)
     def list_runs() -> dict[str, Any]:
         """List the runs, the newest first, with the status and the last step of each."""
         return _answered(lambda: runs_answer(place))
 
-    @made.tool(annotations=_READS)
     def verdict(run: str) -> dict[str, Any]:
         """Return what is wrong with a run: the cause first, what to do, and the last good step."""
         return _answered(lambda: verdict_answer(place, run))
 
-    @made.tool(annotations=_READS)
     def list_tensors(run: str, search: str = "") -> dict[str, Any]:
         """List the tensors of a run whose names contain a text."""
         return _answered(lambda: tensors_answer(place, run, search))
 
-    @made.tool(annotations=_READS)
     def series(run: str, tensor: str, mode: str = "GLOBAL", points: int = 200) -> dict[str, Any]:
         """Return the numbers of a tensor by step. mode: TRAIN, EVAL, PREDICT, or GLOBAL for all."""
         return _answered(lambda: series_answer(place, run, tensor, mode, points))
 
-    @made.tool(annotations=_READS)
     def report(run: str) -> dict[str, Any]:
         """Return the link of a run's report, or the command that writes it."""
         return _answered(lambda: place.report(run))
 
-    @made.tool(annotations=_READS)
     def rules(name: str = "", search: str = "") -> dict[str, Any]:
         """Explain a rule by its name, or list the rules, or those with a word."""
         return _answered(
@@ -83,6 +77,8 @@ def server(place: Place, silencer: Silencer | None = None) -> MCPServer[Any]:
             )
         )
 
+    for tool in (list_runs, verdict, list_tensors, series, report, rules):
+        made.add_tool(tool, annotations=_READS)
     if silencer is not None:
         _add_silence(made, silencer)
     return made
@@ -91,7 +87,6 @@ def server(place: Place, silencer: Silencer | None = None) -> MCPServer[Any]:
 def _add_silence(made: MCPServer[Any], silencer: Silencer) -> None:
     """Add the tool that suppresses notifications. A person confirms each silence in the client."""
 
-    @made.tool(annotations=_WRITES)
     def silence(
         job: str,
         duration: str,
@@ -106,6 +101,8 @@ def _add_silence(made: MCPServer[Any], silencer: Silencer) -> None:
         if consent.action != "accept" or not consent.data.confirm:
             raise ToolError("nothing was silenced: the person did not confirm it")
         return _answered(lambda: silencer(job, rule, duration, why))
+
+    made.add_tool(silence, annotations=_WRITES)
 
 
 def _answered(answer: Callable[[], Document]) -> Document:

@@ -86,10 +86,10 @@ def _header(document: Document) -> dict[str, str]:
         "steps": evaluated,
         "workers": ", ".join(document["workers"][:4]),
     }
-    if document.get("last_good"):
-        rows["last good"] = msgspec.convert(document["last_good"], LastGood).text
-    if document.get("not_run"):
-        rows["not run"] = msgspec.convert(document["not_run"], NotRun).text
+    if good := document.get("last_good"):
+        rows["go back"] = msgspec.convert(good, LastGood).text
+    if left := document.get("not_run"):
+        rows["not run"] = msgspec.convert(left, NotRun).text
     if len(document["workers"]) > 4:
         rows["workers"] = f"{len(document['workers'])}, {rows['workers']} …"
     return rows

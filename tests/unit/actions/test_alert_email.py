@@ -141,6 +141,25 @@ To silence this for two hours:
     )
 
 
+@pytest.mark.parametrize(
+    ("good", "said"),
+    [
+        (
+            {"FirstSign": 25, "Step": 24, "Checkpoint": "s3://b/19.pt", "CheckpointStep": 19},
+            "step 24; checkpoint of step 19: s3://b/19.pt",
+        ),
+        ({"FirstSign": 25}, "no step was judged healthy; no checkpoint before step 25 is known"),
+    ],
+)
+def test_names_the_last_good_step_and_checkpoint(
+    ask: Any, world: Any, good: dict[str, Any], said: str
+) -> None:
+    lines = alert_email(ask("email", {"LastGood": good}), world.lookups).splitlines()
+    (line,) = [line for line in lines if line.startswith("Last good:")]
+    assert line.removeprefix("Last good:").strip() == said
+    assert "Last good" not in alert_email(ask("email", {}), world.lookups)
+
+
 def test_a_rule_with_a_name_of_its_own_that_nobody_knows(ask: Any, world: Any) -> None:
     fields = {"RuleConfigurationName": "grads", "Rule": "Homemade"}
     body = alert_email(ask("email", fields), world.lookups)

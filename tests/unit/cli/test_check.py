@@ -121,6 +121,7 @@ def test_for_people(tocsin, ill, monkeypatch, width):
     assert run == f"run      {ill}"  # whole, however long
     assert max(map(len, lines)) <= width
     assert "state    finished" in lines
+    assert any(line.startswith("go back  step ") for line in lines)
     assert "steps    6 (0 … 50)" in lines
     at = lines.index("IssuesFound  VanishingGradient  step 20 (TRAIN 2), 4 of 6")
     assert at > lines.index("IssuesFound  ExplodingTensor  step 50 (TRAIN 5), 1 of 6")

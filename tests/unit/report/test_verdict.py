@@ -169,3 +169,11 @@ def test_what_is_about_time_is_not_explained_by_a_nan() -> None:
         ["StalledTrainingRule"],
     ]
     assert len(fired(document)) == 3
+
+
+def test_says_where_to_go_back_to_and_what_was_not_run() -> None:
+    good = {"FirstSign": 25, "Step": 24, "Checkpoint": "19.pt", "CheckpointStep": 19}
+    left = {"Steps": 100, "Hours": 1.5, "Usd": None}
+    detail = headline({**run(NAN), "last_good": good, "not_run": left}).detail
+    assert "Last good: step 24; checkpoint of step 19: 19.pt." in detail
+    assert detail.endswith("Not run: 100 planned steps, 1.5 hours, at an unknown price.")
