@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import Read, State, Tensor, measured, violation
+from tocsin.rules._rule import Read, State, Step, Tensor, measured, violation
+from tocsin.rules._series import TRAINING
 
 LOSSES_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("loss",), fields=("size", "max"))
 GRADIENTS_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("gradient",), fields=("size", "max"))
@@ -51,13 +51,13 @@ def without_spikes(state: State) -> State:
     return {key: value for key, value in state.items() if key != _KEY}
 
 
-def with_spikes(
-    before: State, after: State, tensors: Sequence[Tensor]
-) -> tuple[State, SpikeShare | None]:
-    """Add the summaries of a step to a rule's state ``after`` it; None without any summary.
+def with_spikes(before: State, after: State, step: Step) -> tuple[State, SpikeShare | None]:
+    """Add the summaries of a training step to a rule's state ``after`` it; None without any.
 
     Several workers and optimizers count together.
     """
+    training = step.tensors.get("between", ()) if step.mode in TRAINING else ()
+    tensors = [each for each in training if each.summary.size]
     memory: dict[str, Any] = {"blocks": [], "at": None, **before.get(_KEY, {})}
     if not tensors:
         return {**after, **({_KEY: before[_KEY]} if _KEY in before else {})}, None
@@ -75,7 +75,7 @@ def with_spikes(
         sum(each[1] for each in blocks),
         sum(each[0] for each in blocks),
         sum(each[1] > 0 for each in blocks),
-        (spiky or [*tensors])[0],
+        (spiky or tensors)[0],
         at,
     )
     return {**after, _KEY: {"blocks": blocks, "at": at}}, share
