@@ -10,7 +10,7 @@ import torch
 def is_distributed() -> bool:
     """Return whether several processes train together."""
     found = torch.distributed
-    return found.is_available() and found.is_initialized() and found.get_world_size() > 1
+    return bool(found.is_available() and found.is_initialized() and found.get_world_size() > 1)
 
 
 def groups_of(root: Any) -> list[Any]:
