@@ -199,7 +199,8 @@ def test_a_bad_parameter_is_told_without_its_secrets(deployment: Deployment, val
 
 
 def test_a_missing_parameter_is_told(deployment: Deployment) -> None:
-    with pytest.raises(UnknownEndpoint, match="no parameter /tocsin/webhooks/ops: create a SecureString"):
+    expected = "no parameter /tocsin/webhooks/ops: create a SecureString"
+    with pytest.raises(UnknownEndpoint, match=expected):
         deployment.endpoints("ops").post("ops", EVENT, "k1")
 
 

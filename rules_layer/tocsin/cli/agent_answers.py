@@ -1,4 +1,4 @@
-"""What an agent is told: short documents with cause, advice and numbers."""
+"""Answers for agents: short documents with cause, advice and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of a history are, for the rules that watch it."""
+"""The roles of a history's columns, for the rules that watch it."""
 
 from __future__ import annotations
 

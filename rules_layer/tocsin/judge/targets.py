@@ -1,4 +1,4 @@
-"""Whom ``--notify`` notifies: endpoints of webhooks, an e-mail address, this desktop."""
+"""The targets of ``--notify``: endpoints of webhooks, an e-mail address, this desktop."""
 
 from __future__ import annotations
 

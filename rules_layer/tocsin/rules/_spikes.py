@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import Read, State, Tensor
+from tocsin.rules._rule import Read, State, Step, Tensor
+from tocsin.rules._series import TRAINING
 from tocsin.rules._verdicts import measured, violation
 
 LOSSES_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("loss",), fields=("size", "max"))
@@ -15,7 +15,7 @@ GRADIENTS_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("gradient",), fields=("s
 """Read the summaries of the losses, and of a gradient norm, of all steps since the save before."""
 
 _STEPS = 1000  # latest steps that are judged together
-_FEWEST = 200
+_FEWEST = 200  # steps before judging: of fewer, two spikes are a share already
 _BLOCK = 50  # steps that count as one moment
 _MOMENTS = 4  # with spikes: one odd moment is not a habit
 
@@ -52,13 +52,13 @@ def without_spikes(state: State) -> State:
     return {key: value for key, value in state.items() if key != _KEY}
 
 
-def with_spikes(
-    before: State, after: State, tensors: Sequence[Tensor]
-) -> tuple[State, SpikeShare | None]:
-    """Add the summaries of a step to a rule's state ``after`` it; None without any summary.
+def with_spikes(before: State, after: State, step: Step) -> tuple[State, SpikeShare | None]:
+    """Add the summaries of a training step to a rule's state ``after`` it; None without any.
 
     Several workers and optimizers count together.
     """
+    training = step.tensors.get("between", ()) if step.mode in TRAINING else ()
+    tensors = [each for each in training if each.summary.size]
     memory: dict[str, Any] = {"blocks": [], "at": None, **before.get(_KEY, {})}
     if not tensors:
         return {**after, **({_KEY: before[_KEY]} if _KEY in before else {})}, None
@@ -76,7 +76,7 @@ def with_spikes(
         sum(each[1] for each in blocks),
         sum(each[0] for each in blocks),
         sum(each[1] > 0 for each in blocks),
-        (spiky or [*tensors])[0],
+        (spiky or tensors)[0],
         at,
     )
     return {**after, _KEY: {"blocks": blocks, "at": at}}, share

@@ -1,4 +1,4 @@
-"""Which tensors of a step each rule gets: the same at steps with the same tensors."""
+"""The tensors of a step that each rule gets: the same at steps with the same tensors."""
 
 from __future__ import annotations
 

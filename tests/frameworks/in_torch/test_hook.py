@@ -54,6 +54,8 @@ def test_two_lines(net: nn.Module, run: Path, train: Any, written: Read) -> None
             "learning_rate": Role.LEARNING_RATE,
             "CrossEntropyLoss/skill": Role.SKILL,
             "samples": Role.SAMPLE,
+            "interval/gradient": Role.INTERVAL,
+            **({"interval/loss": Role.INTERVAL} if found is not steps[TRAIN, 0] else {}),
         }
         assert found["relu1_output_0"].kind == found["relu1_input_0"].kind == "relu"
     assert hook.stats.saved == 2
@@ -304,6 +306,7 @@ def test_tensor_names(net: nn.Module, run: Path, train: Any, written: Read) -> N
     unknown = {name for name in found if name not in listed}
     assert unknown == {
         "learning_rate",
+        "interval/gradient",
         "CrossEntropyLoss/skill",
         *(f"CrossEntropyLoss_{end}" for end in ENDS),
     }

@@ -79,7 +79,7 @@ class GradientExplosion(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         saves, verdict = self._judge_save(without_spikes(state), step)
-        after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
+        after, spikes = with_spikes(state, saves, step)
         if spikes is None or verdict.violation:
             return after, verdict
         return after, spikes.verdict(self.share, "a gradient far above those before") or verdict

@@ -73,7 +73,7 @@ def judge_all_losses(
 ) -> tuple[State, Verdict]:
     """Judge each loss of a training step, and how many of all steps have a spike."""
     saves, verdict = judge_losses(rule, without_spikes(state), step, remember, judge)
-    after, spikes = with_spikes(state, saves, step.tensors.get("between", ()))
+    after, spikes = with_spikes(state, saves, step)
     if spikes is None or verdict.violation:
         return after, verdict
     return after, spikes.verdict(rule.share, "a loss far above all before") or verdict
