@@ -34,7 +34,7 @@ class LossGap(Rule):
     left to Overfit. Without these comparisons, the model's first losses replace the constant
     prediction: training loss must have halved, from the third evaluation and 200 steps on. For
     boosted trees, the first round replaces it: fires when no evaluation is 2 % better, ten rounds
-    after the best one, or when evaluation losses start five times above training loss.
+    after the best one, or when the first evaluation loss is five times the training loss.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 @register
 @dataclass(frozen=True)
 class Overfit(Rule):
-    """The model fits its training data better and better, but new data worse.
+    """The training loss keeps falling while the evaluation loss rises.
 
     Fires when in ``patience`` consecutive evaluations validation loss is above the training loss of
     the same name by ``ratio_threshold``, and above its own best by ``least_rise`` and its noise.

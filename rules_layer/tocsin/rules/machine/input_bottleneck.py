@@ -34,7 +34,7 @@ class InputBottleneck(Rule):
     Fires when in each of five minutes the training waited for data for more than ``share`` of the
     time, and the mean GPU utilization was below ``gpu`` %; without a GPU the share alone decides.
     The wait is that of ``for batch in hook.data(loader)``, or else the time between two steps,
-    provided that a GPU confirms it. Ignores minutes in which no step ended. The finding names the
+    if the GPU is idle during it. Ignores minutes in which no step ended. The finding names the
     likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or has
     too few workers.
 
