@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.evaluation.checkpoint import decode_checkpoint, encode_checkpoint
 from tocsin.evaluation.last_good import last_good, not_run
