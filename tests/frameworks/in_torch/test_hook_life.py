@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 from tocsin.model import Mode
+from tocsin.watch import RuleConfig, Watch
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
@@ -162,7 +163,8 @@ def test_a_forward_pass_that_raises(
     error: type[BaseException], net: Net, run: Path, train: Any, written: Read
 ) -> None:
     before = hooks_of(net)
-    hook = TorchHook.attach(net, run, **EVERY)
+    saves = Watch(rules=(RuleConfig("VanishingGradient"), RuleConfig("DeadRelu")))
+    hook = TorchHook.attach(net, run, watch=saves, **EVERY)
     attached = hooks_of(net)
     optimizer = train(net)
     fails = net.fc2.register_forward_pre_hook(_raise(error))
