@@ -51,6 +51,7 @@ class Intervals:
         self._generation = -1
         self._is_wanted = False
         self._scaler: Callable[[], Any] | None = None  # None: not looked for in this interval
+        self._is_scaled = True  # as long as it is not known
         self._counters = step.hook.counters
         step.before_end.append(self._capture)
 
@@ -98,11 +99,13 @@ class Intervals:
             if series.reads_norm:
                 here = gradient.detach() if gradient.requires_grad else gradient
                 norm = vector_norm(here, dtype=series.dtype)
-            if (scaler := self._scaler_of(found)) is not None:
+            if self._is_scaled and (scaler := self._scaler_of(found)) is not None:
                 scale = scaler.scale(torch.ones_like(loss.detach()))
                 loss, norm = loss.detach() / scale, None if norm is None else norm / scale
-            number = self._counters[Mode.GLOBAL] - 1
-            series.values.append((number, _kept(loss), None if norm is None else _kept(norm)))
+            # On another device they stay there, and nobody waits for them.
+            loss = loss.item() if loss.is_cpu else loss.detach().clone()
+            norm = norm.item() if norm is not None and norm.is_cpu else norm
+            series.values.append((self._counters[Mode.GLOBAL] - 1, loss, norm))
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             with suppress(Exception):  # a handler of the script's log may raise
                 self._step.hook.trouble(_LOST, error)
@@ -111,14 +114,17 @@ class Intervals:
         """Return the GradScaler that multiplies the losses of this interval."""
         if self._scaler is None:
             scaler = found.scaler()
-            self._scaler = _nothing if scaler is None else ref(scaler)
+            self._is_scaled = scaler is not None
+            self._scaler = None if scaler is None else ref(scaler)
+            return scaler
         return self._scaler()
 
     def _capture(self) -> None:
         """A step is saved, and ends: add the summaries of what came since the one before."""
         if self._step.mode is not Mode.TRAIN:
             return
-        self._scaler, self._counters = None, self._step.hook.counters
+        self._scaler, self._is_scaled = None, True
+        self._counters = self._step.hook.counters
         for series in self._series.values():
             values = series.taken()
             if not values or self._step.loss_kind is not None:  # else levels say nothing
@@ -166,15 +172,6 @@ class _Series:
         values = [*self.values]
         self.values.clear()
         return values
-
-
-def _nothing() -> None:
-    pass
-
-
-def _kept(number: Any) -> Any:
-    """Return a number of the host, or one that stays where it is and is waited for by nobody."""
-    return number.item() if number.is_cpu else number.detach().clone()
 
 
 def _is_small(gradient: Any) -> bool:

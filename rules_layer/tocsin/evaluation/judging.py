@@ -117,11 +117,11 @@ def _roles_read(rule: Watched) -> dict[str, tuple[Role, ...]]:
     """The roles that satisfy each read of the rule.
 
     There are none where a tensor of the role is not enough: where the rule asks for a name, a kind
-    or a second worker, too.
+    or a second worker, too. Summaries of intervals are never all that a rule lacks.
     """
     narrowed = rule.options.include or rule.options.exclude or rule.reads.peers
     return {
-        name: () if narrowed or read.kinds else read.roles
+        name: () if narrowed or (read.kinds and Role.INTERVAL not in read.roles) else read.roles
         for name, read in rule.reads.tensors.items()
     }
 

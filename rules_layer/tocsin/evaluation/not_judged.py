@@ -7,7 +7,7 @@ from enum import StrEnum
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import Role, RuleStatus
 
-_BESIDE = {Role.OBJECTIVE, Role.SKILL, Role.LEARNING_RATE}  # read beside losses, where known
+_BESIDE = {Role.OBJECTIVE, Role.SKILL, Role.LEARNING_RATE, Role.INTERVAL}  # read where known
 
 
 class NotJudged(StrEnum):
@@ -32,9 +32,9 @@ def why_not_judged(record: RuleRecord) -> NotJudged | None:
     if record.data_points:  # a finding that waits for a second look is none yet, and not healthy
         waits = record.fired_at is None and record.streak == record.data_points
         return NotJudged.TOO_FEW_STEPS if waits else None
-    if record.applicable or (record.last_step is None and not record.missing):
-        return NotJudged.TOO_FEW_STEPS
     missing = [roles for roles in (record.missing or {}).values() if not _BESIDE & {*roles}]
+    if record.applicable or (record.last_step is None and not missing):
+        return NotJudged.TOO_FEW_STEPS
     if missing and all(Role.LOSS in roles for roles in missing):
         return NotJudged.NO_LOSS
     return NotJudged.NOT_CAPTURED

@@ -108,7 +108,7 @@ def looks_delimited(first: str, second: str) -> bool:
 def looks_like_numbers(first: str, second: str) -> bool:
     """Return whether two lines are of one scalar without a name, beside a step or not."""
     rows = [_cells(line, delimiter(line)) for line in (first, second)]
-    return all(len(cells) <= 2 and all(map(_is_number, cells)) for cells in rows)
+    return all(0 < len(cells) <= 2 and all(map(_is_number, cells)) for cells in rows)
 
 
 def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:

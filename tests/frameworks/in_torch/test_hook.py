@@ -32,6 +32,7 @@ TRAIN, EVAL = Mode.TRAIN, Mode.EVAL
 
 PARAMETERS = {"Net_fc1.weight", "Net_fc1.bias", "Net_fc2.weight", "Net_fc2.bias"}
 GRADIENTS = {f"gradient/{name}" for name in PARAMETERS}
+INTERVALS = {"interval/loss", "interval/gradient"}
 
 
 def test_two_lines(net: nn.Module, run: Path, train: Any, written: Read) -> None:
@@ -54,8 +55,7 @@ def test_two_lines(net: nn.Module, run: Path, train: Any, written: Read) -> None
             "learning_rate": Role.LEARNING_RATE,
             "CrossEntropyLoss/skill": Role.SKILL,
             "samples": Role.SAMPLE,
-            "interval/gradient": Role.INTERVAL,
-            **({"interval/loss": Role.INTERVAL} if found is not steps[TRAIN, 0] else {}),
+            **({} if found is steps[TRAIN, 0] else dict.fromkeys(INTERVALS, Role.INTERVAL)),
         }
         assert found["relu1_output_0"].kind == found["relu1_input_0"].kind == "relu"
     assert hook.stats.saved == 2
@@ -306,7 +306,6 @@ def test_tensor_names(net: nn.Module, run: Path, train: Any, written: Read) -> N
     unknown = {name for name in found if name not in listed}
     assert unknown == {
         "learning_rate",
-        "interval/gradient",
         "CrossEntropyLoss/skill",
         *(f"CrossEntropyLoss_{end}" for end in ENDS),
     }

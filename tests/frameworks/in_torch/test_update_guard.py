@@ -254,7 +254,7 @@ def test_all_processes_skip_alike(form: str) -> None:
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["skipped", "2", "of", "6"] * 2
+    assert done.stdout.count("skipped 2 of 6") == 2, done.stdout
 
 
 def test_a_closed_hook_guards_nothing(run: Path) -> None:

@@ -91,7 +91,8 @@ def test_a_message_that_the_queue_refuses_is_no_success(deployment: Deployment, 
     send = SqsHints(queue).send_ticks if kind == "hints" else SqsTimer(queue).flush_all
     with Stubber(client) as stubber:
         stubber.add_response("send_message_batch", answer)
-        with pytest.raises(HintsLost, match=r"1 of 2 messages, the first for s3://captures/b: InternalError"):
+        expected = "1 of 2 messages, the first for s3://captures/b: InternalError"
+        with pytest.raises(HintsLost, match=expected):
             send(["s3://captures/a", "s3://captures/b"], 1.0)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.cli.agent_answers import runs_answer, verdict_answer
 from tocsin.cli.agent_deployment import Deployed, silencing

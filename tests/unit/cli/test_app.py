@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 COMMANDS = ["check", "watch", "profile", "trace", "report", "tensors", "rules", "lint", "convert"]
-COMMANDS += ["status", "replay", "doctor", "demo", "silence", "local"]
+COMMANDS += ["status", "replay", "doctor", "mcp", "demo", "silence", "local"]
 
 
 SUBCOMMANDS = ["silence add", "silence list", "silence expire"]
@@ -21,7 +21,7 @@ def test_help_has_an_example(tocsin, command):
     _, found, example = said.out.partition("Example")
     assert found
     assert f"tocsin {command}" in example
-    if command not in ("local", "silence", "watch"):  # for machines: check --follow --json
+    if command not in ("local", "mcp", "silence", "watch"):  # for machines: check --follow --json
         assert "--json" in said.out
 
 

@@ -245,7 +245,7 @@ def test_the_runs_of_a_folder_stay_on_the_screen(tmp_path: Path) -> None:
     [
         (["watch", "{run}", "--open"], "--open and --port go with --web"),
         (["watch", "{folder}"], "is a folder of runs"),
-        (["watch", "{folder}", "--web", "--mirror", "wandb=a/b/c"], "--mirror go with one of them"),
+        (["watch", "{folder}", "--web", "--mirror", "wandb=a/b/c"], "to use --notify or --mirror"),
         (["watch", "{run}", "--prometheus", "9464"], "write :9464 or 127.0.0.1:9464"),
         (["watch", "{run}", "--prometheus", ":9464", "--web"], "run a second tocsin watch"),
         (["watch", "{run}", "--mirror", "neptune"], "--mirror neptune: write wandb"),

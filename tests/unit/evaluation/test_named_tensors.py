@@ -65,6 +65,7 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
 COMPANIONS = {
     "WeightUpdateRatio": {"gradients"},
     "GradientExplosion": {
+        "between",
         "losses",
         "objectives",
         "weights",

@@ -26,7 +26,7 @@ def mcp(
     stage: Stage = None,
     table: Table = None,
 ) -> int:
-    """Serve runs to an agent by the Model Context Protocol, on stdin and stdout.
+    """Serve runs to an agent by MCP, on stdin and stdout.
 
     An agent lists runs, reads verdicts with cause and advice, series of tensors, links of reports,
     and rules. It changes nothing. With --allow-silence it may also silence a job of the deployment,
