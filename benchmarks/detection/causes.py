@@ -50,7 +50,7 @@ _NAMED = {
         "derivative_always_zero softmax_single_class"
     ),
     "no-skill": f"{_STUCK} ConstantOutput DeadNetwork UpdateTooSmall",
-    "not-finite": "NonFiniteData ExplodingTensor LossDiverging LossWorse",
+    "not-finite": "NonFiniteData ExplodingTensor LossDiverging LossWorse UpdatesSkipped",
     "opponents": "gan_losses_agree",
     "order": "UnshuffledData ClassImbalance LossOscillating labels_identical",
     "overfit": "Overfit Overtraining LossGap FirstEpochGap Memorises FewSamples",

@@ -198,8 +198,8 @@ def _until_quiet(aws: LocalAws, run: Storage, events: Events) -> list[datetime]:
 
 
 def _waiting(aws: LocalAws) -> int:
-    """How many messages are in the queue of evaluate, or being handled."""
-    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    """How many messages are in the queue of evaluate, will be there, or are being handled."""
+    names = [f"ApproximateNumberOfMessages{which}" for which in ("", "Delayed", "NotVisible")]
     found = aws.client("sqs").get_queue_attributes(
         QueueUrl=aws.outputs["EvaluateQueueUrl"], AttributeNames=names
     )["Attributes"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import boto3
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tocsin.aws.fleet import MOST_ROWS, fleet_table, stored_runs
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import Checkpoint, check

@@ -95,7 +95,8 @@ class UpdatesSkipped(Rule):
         evidence = {"share": lost / done, "skipped": lost, "updates": done, "in_all": now[0]}
         verdict = violation(Reason.NOT_FINITE, detail, skipped, **evidence)
         critical = lost >= _FEWEST and lost >= self.share * done
-        return replace(verdict, severity=Severity.CRITICAL if critical else Severity.INFO)
+        severity = Severity.CRITICAL if critical else Severity.INFO
+        return measured(replace(verdict, severity=severity), lost / done, self.share)
 
 
 _KINDS = ("skipped", "all")
