@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import check
 from tocsin.model import Mode

@@ -86,17 +86,17 @@ class UpdatesSkipped(Rule):
         (before, _), *_ = after[key]
         lost = now[0] - before
         if lost <= 0:
-            return measured(HEALTHY, 0.0, self.share)
+            return measured(HEALTHY, 0, 1)
         first = next(each for each in after[key] if each[0] > before)
         done = max(now[1] - first[1] + first[0] - before, lost)  # since the first one
         if done < self.patience:
             return UNDECIDED
         detail = f"{lost} of the last {done} updates were skipped: their numbers are not finite"
-        evidence = {"share": lost / done, "skipped": lost, "updates": done, "in_all": now[0]}
+        evidence = {"skipped": lost, "share": lost / done, "updates": done, "in_all": now[0]}
         verdict = violation(Reason.NOT_FINITE, detail, skipped, **evidence)
         critical = lost >= _FEWEST and lost >= self.share * done
         severity = Severity.CRITICAL if critical else Severity.INFO
-        return measured(replace(verdict, severity=severity), lost / done, self.share)
+        return measured(replace(verdict, severity=severity), lost, 1)
 
 
 _KINDS = ("skipped", "all")
