@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 PUBLISHED = False
-"""Whether the package is on the package index. ``make docs`` then changes the pages, too."""
+"""True once the package is on the package index. ``make docs`` then changes the pages, too."""
 
 
 def wheel(extra: str) -> str:

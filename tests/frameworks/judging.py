@@ -1,4 +1,4 @@
-"""What the log of a training must say that was judged beside it."""
+"""Checks the log of a training that was judged beside it."""
 
 from __future__ import annotations
 

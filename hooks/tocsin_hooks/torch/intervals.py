@@ -66,7 +66,9 @@ class Intervals:
         on, if a rule reads what this finds."""
         self._follow_rules()
         known = self._series.get(id(optimizer))
-        if not self._is_wanted or (known is not None and known.optimizer() is optimizer):
+        if not self._is_wanted or self._step.loss_kind is not None:
+            return
+        if known is not None and known.optimizer() is optimizer:
             return
         if known is not None:
             known.close()
@@ -125,9 +127,11 @@ class Intervals:
             return
         self._scaler, self._is_scaled = None, True
         self._counters = self._step.hook.counters
+        if self._step.loss_kind is not None:  # levels say nothing, so idle steps are not watched
+            self.close()
         for series in self._series.values():
             values = series.taken()
-            if not values or self._step.loss_kind is not None:  # else levels say nothing
+            if not values:
                 continue
             kinds = (LOSS, GRADIENT) if series.reads_norm else (LOSS,)
             plans = {kind: self._step.plan(interval_name(kind, series.number)) for kind in kinds}

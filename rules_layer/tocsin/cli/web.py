@@ -137,7 +137,7 @@ class WebServer(ThreadingHTTPServer):
         self.pages = pages
         self.lock = threading.Lock()  # a run is looked at by one thread at a time
         self.waiting = ""
-        """What is done before there are pages; empty when there are."""
+        """The work before there are pages; empty once there are."""
 
     def prepare(self) -> None:
         """Take the first look in a thread. Until its end, each page says how far it is."""
@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
     def _wait(self, what: str) -> None:
-        """Answer with a page that asks again after a second; programs learn that there is none."""
+        """Answer that there is no page yet: with one that reloads after a second, or as JSON."""
         if self.path.endswith(".json"):
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, what)
         page = _WAITING.format(what=escape(what))

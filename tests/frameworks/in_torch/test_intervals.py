@@ -108,6 +108,7 @@ def test_the_losses_of_opponents_have_no_level(run: Path, written: Read) -> None
                 losses.model.zero_grad()
                 losses.loss(value).backward()
                 optimizer.step()
+        assert not any(each._backward_hooks for each in losses.model.parameters()), "idle"
     saved = [entries for (mode, _), entries in written(run).items() if mode is Mode.TRAIN]
     assert any(each.kind == "competing" for entries in saved for each in entries.values())
     assert not any(name.startswith("interval/") for name in saved[-1])

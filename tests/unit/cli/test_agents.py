@@ -1,4 +1,4 @@
-"""What an agent is told of a deployment, and the silences that it may add."""
+"""Answers to an agent about a deployment, and the silences that it may add."""
 
 from __future__ import annotations
 

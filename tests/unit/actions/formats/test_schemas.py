@@ -22,7 +22,7 @@ REPORT = {"Page": "https://r.example/page", "Console": "https://r.example/consol
 
 
 def refused(form: Format, given_: dict[str, Any]) -> list[str]:
-    """What the service would not take of the body."""
+    """Return the faults for which the service would refuse the body."""
     endpoint = Endpoint("https://x.example/", format=form, routing_key="key")
     body, _ = request_of(endpoint, given_, "k", 0.0)
     errors = Draft202012Validator(SCHEMAS[form]).iter_errors(json.loads(body))
