@@ -319,13 +319,14 @@ def causes_first(findings: Iterable[Finding]) -> tuple[Lead, ...]:
     and one that alarms by itself before a likely cause.
     """
     rest = set(findings)
+    below = _below(rest)
     leads = []
     while rest:
-        below = _below(rest)
-        explained = {effect for effects in below.values() for effect in effects}
-        roots = (Lead(each, _reached(each, below)) for each in rest if each not in explained)
-        leads.append(min(roots, key=_claim))
-        rest -= set(leads[-1].findings)
+        explained = {effect for each in rest for effect in below[each] if effect in rest}
+        roots = [Lead(each, _reached(each, below, rest)) for each in rest - explained]
+        alone = [lead for lead in roots if not lead.explains]  # they take nothing from others
+        leads += alone or [min(roots, key=_claim)]
+        rest -= {each for lead in leads for each in lead.findings}
     return tuple(sorted(leads, key=_rank))
 
 
@@ -346,16 +347,19 @@ def _below(findings: Iterable[Finding]) -> Mapping[Finding, list[Finding]]:
     }
 
 
-def _reached(root: Finding, below: Mapping[Finding, list[Finding]]) -> tuple[Finding, ...]:
-    """All that a finding explains, also by way of others, but nothing that an arrow of its own
-    leaves out because it began earlier.
+def _reached(
+    root: Finding, below: Mapping[Finding, list[Finding]], rest: set[Finding]
+) -> tuple[Finding, ...]:
+    """Return what a finding explains of the rest, directly or by way of others, but nothing that an
+    arrow of its own leaves out because it began earlier.
     """
     own = explained_by(kind_of(root))
     reached: set[Finding] = set()
     todo = list(below[root])
     while todo:
         each = todo.pop()
-        if each not in reached and (each.rule not in own or explains(root, each)):
+        fits = each.rule not in own or explains(root, each)
+        if each in rest and each not in reached and fits:
             reached.add(each)
             todo += below[each]
     return tuple(sorted(reached, key=_order))

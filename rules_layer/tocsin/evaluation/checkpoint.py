@@ -81,6 +81,7 @@ class RuleRecord(msgspec.Struct, frozen=True):
         each; None before the first step.
     disabled: the rule is not evaluated any more.
     streak, healthy: violations in a row, and healthy evaluations in a row.
+    firings: how often the rule has begun to fire.
     candidate: the first violation of the present streak.
     first_violation: the first one of the first streak that fired.
     fired_at: the violation at which the rule first fired.
@@ -104,6 +105,7 @@ class RuleRecord(msgspec.Struct, frozen=True):
     violations: int = 0
     streak: int = 0
     healthy: int = 0
+    firings: int = 0
     candidate: Violation | None = None
     first_violation: Violation | None = None
     fired_at: Violation | None = None

@@ -18,6 +18,8 @@ from tocsin.watch import Options, Watched
 from tocsin.words import cut
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
+MOST_FIRINGS = 10  # of a rule in a start of the job
+_FLAPS = f"the rule has fired {MOST_FIRINGS} times, and does not resolve again"
 _MOST_DETAIL = 1024  # characters
 _MOST_NAME = 1024  # characters of a tensor's name in a finding
 _MOST_EVIDENCE = 50  # numbers
@@ -197,11 +199,15 @@ def _with_verdict(
     )
     if record.streak < rule.options.for_steps or record.status is RuleStatus.ISSUES_FOUND:
         return record
+    details = verdict.detail[:_MOST_DETAIL]
+    if record.firings + 1 == MOST_FIRINGS and rule.options.resolve is not None:
+        details = f"{cut(details, _MOST_DETAIL - len(_FLAPS) - 2)}; {_FLAPS}"
     return replace(
         record,
         status=RuleStatus.ISSUES_FOUND,
         severity=rule.severity_of(verdict.severity),
-        details=verdict.detail[:_MOST_DETAIL],
+        details=details,
+        firings=record.firings + 1,
         first_violation=record.first_violation or record.candidate,
         fired_at=record.fired_at or seen,
     )
@@ -215,11 +221,14 @@ def _kept(evidence: Evidence) -> Evidence:
 
 
 def _resolved(record: RuleRecord, options: Options) -> RuleRecord:
-    """After ``resolve`` healthy evaluations in a row a fired rule is armed again."""
+    """After ``resolve`` healthy evaluations in a row a fired rule is armed again, unless it flaps:
+    each change costs events, messages and a page.
+    """
     if record.status is not RuleStatus.ISSUES_FOUND:
         return record
     record = replace(record, healthy=record.healthy + 1)
-    if options.resolve is None or record.healthy < options.resolve:
+    flaps = record.firings >= MOST_FIRINGS
+    if options.resolve is None or record.healthy < options.resolve or flaps:
         return record
     details = f"resolved after {record.healthy} healthy evaluations; was: {record.details}"
     return replace(record, status=RuleStatus.IN_PROGRESS, details=details[:_MOST_DETAIL], healthy=0)

@@ -17,6 +17,7 @@ from tocsin.evaluation import (
     fold,
     last_changes,
 )
+from tocsin.evaluation.judging import MOST_FIRINGS
 from tocsin.evaluation.outbox import MOST_SILENCES
 from tocsin.events import EvaluatedSteps, NotifyPolicy, RunSilence
 from tocsin.model import RuleStatus, Severity
@@ -46,6 +47,15 @@ def test_changes_are_counted_in_their_order_over_the_whole_run() -> None:
     assert [(change.sequence, change.rule_configuration_name) for change in checkpoint.outbox] == [
         (5, "a")
     ]
+
+
+def test_a_rule_that_flaps_ends_up_firing() -> None:
+    script = "vh" * (2 * MOST_FIRINGS)
+    record = run([watched(script, resolve=1)], map(step, range(len(script)))).rules["Script"]
+    assert record.status is RuleStatus.ISSUES_FOUND
+    assert record.last_change is not None
+    assert record.last_change.step == 2 * (MOST_FIRINGS - 1)
+    assert record.last_change.status_details.endswith("and does not resolve again")
 
 
 def test_the_last_change_of_each_rule_stays_in_the_checkpoint() -> None:
