@@ -60,6 +60,7 @@ class Reports(Construct):
                 self.work.queue, batch_size=1, max_concurrency=options.concurrency["report"]
             )
         )
+        self.report.allow(["sqs:SendMessage"], [self.work.queue.queue_arn])
         capture.grant_read(self.report)
         state.grant_read(self.report, CHECKPOINTS, TRACES, REPORTS)
         state.grant_write(self.report, REPORTS)

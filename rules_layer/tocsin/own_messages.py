@@ -11,7 +11,7 @@ def encode_hint(run: str, why: str, tick: float | None = None) -> str:
 
 
 def encode_flush(run: str) -> str:
-    """For ``act``: something of the run is due."""
+    """For ``act``: something of the run is due. For ``report``: its page is."""
     return json.dumps({"tocsin": "flush", "run": run})
 
 

@@ -83,7 +83,7 @@ def assert_report(aws: LocalAws, result: dict[str, Any]) -> None:
     """The report is in the state bucket by the end of the run, and the mail's link opens it."""
     bucket, key = aws.outputs["StateBucketName"], report_key(result["run"])
     reports = S3Reports(aws.client("s3"), bucket)
-    assert becomes(lambda: " marker " in reports.state(result["run"])[0])
+    assert becomes(lambda: " marker " in reports.shown(result["run"]).state)
     (link,) = (
         line.strip()
         for line in result["email"]["body"].splitlines()

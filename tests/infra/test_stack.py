@@ -77,7 +77,9 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         ),
         (
             "ReportRole",
-            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "dynamodb:GetItem"} | CONSUME | LOG,
+            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
+            | CONSUME
+            | LOG,
         ),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],

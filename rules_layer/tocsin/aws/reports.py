@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,37 @@ from tocsin.model import RuleStatus
 from tocsin.report import Alert, Page, html_of, json_of, stored_machine, stored_page
 from tocsin.tensors import Storage
 
+PAUSE = 5.0  # seconds from one page of a run to the next, which shows all that came in between
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The state that a run's page shows, the page's version, and when it was written, in seconds
+    since the epoch. Without a page the version is None.
+    """
+
+    state: str = ""
+    version: str | None = None
+    written: float = 0.0
+
+
+@dataclass(frozen=True)
+class Later:
+    """Asks for a run's page after a while, once, however often it is asked to.
+
+    asked: by run, the time for which a page has been asked for.
+    """
+
+    send: Callable[[str, float], None]
+    asked: dict[str, float] = field(default_factory=dict)
+
+    def ask(self, run: str, now: float, at: float) -> None:
+        for other in [each for each, until in self.asked.items() if until <= now]:
+            del self.asked[other]
+        if run not in self.asked:
+            self.send(run, at - now)
+            self.asked[run] = at
+
 
 @dataclass(frozen=True)
 class S3Reports:
@@ -27,16 +58,16 @@ class S3Reports:
     client: Any
     bucket: str
 
-    def state(self, run: str) -> tuple[str, str | None]:
-        """Return the state of the run that its page shows, and the page's version; None without a
-        page."""
+    def shown(self, run: str) -> Shown:
+        """Return what the run's page shows."""
         try:
             found = self.client.head_object(Bucket=self.bucket, Key=report_key(run))
         except ClientError as error:
             if error_code(error) in MISSING:
-                return "", None
+                return Shown()
             raise
-        return found["Metadata"].get("state", ""), found["ETag"]
+        state = found["Metadata"].get("state", "")
+        return Shown(state, found["ETag"], found["LastModified"].timestamp())
 
     def save(self, run: str, page: Page, state: str, version: str | None) -> bool:
         """Write the page over ``version``, then its data. False if that was replaced since."""
@@ -84,23 +115,28 @@ def make_report(
     storage: Callable[[str], Storage],
     actions: Callable[[str], Sequence[Alert]],
     now: Callable[[], float],
+    later: Later,
 ) -> bool:
     """Write the run's report, unless there is one of its present state. Returns whether it wrote.
 
     A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
-    taken for the run until now.
+    taken for the run until now. A page that is younger than PAUSE is written again ``later``: each
+    action of a run asks for a page.
     """
     while True:
-        shown, version = reports.state(run)
+        shown = reports.shown(run)
+        if shown.written <= now() < shown.written + PAUSE:
+            later.ask(run, now(), shown.written + PAUSE)
+            return False
         stored = checkpoints.load(run)
         taken = actions(run)
         state = _state(stored.checkpoint, taken)
-        if stored.version is None or stored.unreadable or shown == state:
+        if stored.version is None or stored.unreadable or shown.state == state:
             return False
         made = datetime.fromtimestamp(now(), UTC)
         machine = stored_machine(run, lambda url: checkpoints.load(url).checkpoint, storage)
         page = stored_page(stored.checkpoint, traces, storage(run), made, taken, machine)
-        if reports.save(run, page, state, version):
+        if reports.save(run, page, state, shown.version):
             return True
 
 

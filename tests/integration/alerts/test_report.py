@@ -42,6 +42,8 @@ WATCH = {"rules": [{"rule": "ExplodingTensor", "actions": ["email"], "severity":
 
 @pytest.fixture
 def report(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The function, which writes a page as often as it is asked to."""
+    monkeypatch.setattr("tocsin.aws.reports.PAUSE", 0.0)
     return cold_start(monkeypatch, "report")
 
 
@@ -109,7 +111,8 @@ def test_the_page_and_the_mail_name_the_verdict_on_the_machine(
     run = machine_run(RUN)
     slow = Minute(60.0, {}, {"TRAIN": [0.1] * 100, "wait": [0.3] * 100})
     write_minutes(run, [slow] * 6)
-    evaluate(Hint(run), training.ports, owner="me", ends=time.time() + 60)
+    while evaluate(Hint(run), training.ports, owner="me", ends=time.time() + 60).steps:
+        pass  # an invocation ends with its share of time
     training.save(0, np.nan)
     report.handler(NEWS, Context())
     act(connect_act(deployment.settings))
@@ -155,7 +158,27 @@ def test_a_page_that_another_wrote_meanwhile_is_made_again(
     monkeypatch.setattr(S3Reports, "save", late)
     assert report.make(RUN)
     assert len(calls) == 2
-    assert S3Reports(boto3.client("s3"), "state").state(RUN)[0] == "1 running 0"
+    assert S3Reports(boto3.client("s3"), "state").shown(RUN).state == "1 running 0"
+
+
+def test_what_changes_soon_after_a_page_is_shown_by_one_page_later(
+    deployment: Deployment, training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = cold_start(monkeypatch, "report")
+    training.save(3, np.nan)
+    report.handler(NEWS, Context())
+    act(connect_act(deployment.settings))
+    for _ in range(3):
+        report.handler(NEWS, Context())
+    assert page().alerts == []
+    sqs = boto3.client("sqs")
+    found = sqs.get_queue_attributes(
+        QueueUrl=deployment.report, AttributeNames=["ApproximateNumberOfMessagesDelayed"]
+    )
+    assert found["Attributes"]["ApproximateNumberOfMessagesDelayed"] == "1"
+    monkeypatch.setattr("tocsin.aws.reports.PAUSE", 0.0)
+    report.handler(NEWS, Context())
+    assert [alert.action for alert in page().alerts] == ["email"]
 
 
 def test_it_lists_the_actions_that_were_taken(

@@ -10,9 +10,11 @@ from tocsin.alerts import GroupStore
 from tocsin.aws.clients import Client, LazyClient
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
-from tocsin.aws.reports import S3Reports, make_report
+from tocsin.aws.reports import Later, S3Reports, make_report
 from tocsin.aws.s3 import S3Checkpoints, S3Traces
 from tocsin.aws.settings import ReportSettings
+from tocsin.aws.sqs import Queue
+from tocsin.own_messages import encode_flush
 from tocsin.profile import open_run
 from tocsin.report import Alert, actions_of
 
@@ -20,8 +22,9 @@ from tocsin.report import Alert, actions_of
 def connect_report(
     settings: ReportSettings, client: Client = LazyClient, now: Callable[[], float] = time.time
 ) -> Callable[[str], bool]:
-    """Write the report of a run (URL); return whether there was anything new to write."""
+    """Write the report of a run (URL); return whether it was written now."""
     s3 = client("s3")
+    queue = Queue(client("sqs"), settings.report_queue_url)
     groups = DynamoGroups(Table(client("dynamodb"), settings.table), now)
     return partial(
         make_report,
@@ -31,6 +34,7 @@ def connect_report(
         storage=lambda run: open_run(run, client=s3),
         actions=partial(_actions, groups),
         now=now,
+        later=Later(lambda run, delay: queue.send(encode_flush(run), delay)),
     )
 
 
