@@ -54,7 +54,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--minutes", type=float, help="after so many no training is begun")
     parser.add_argument("--save-interval", type=int, help="instead of the hook's default")
-    parser.add_argument("--write", action="store_true", help="the figures into docs/detection.md")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write both pages of docs",
+    )
     arguments = parser.parse_args()
     if arguments.write and (arguments.quick or arguments.only or arguments.cases):
         parser.error("--write is for the whole sample")
@@ -69,7 +73,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     from benchmarks.detection.judge import Result, judge
     from benchmarks.detection.kept import made
     from benchmarks.detection.make import make
-    from benchmarks.detection.report import lists, report, write
+    from benchmarks.detection.report import TABLES, breakdown, lists, overall, write
     from benchmarks.detection.runs import runs_of
 
     started = time.monotonic()
@@ -85,8 +89,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
         for part, cases in by_part.items()
         if (runs := made(cases, folder))
     }
-    text = report(results, profiles)
-    print(f"{text}\n{lists(results)}")
+    summary, tables = overall(results, profiles), breakdown(results)
+    print(f"{summary}\n{tables}\n{lists(results)}")
     if RECOMMENDED in profiles:
         judged = [one for result in results.values() for one in result.judged]
         before, after = verdicts.read(folder), verdicts.verdicts(judged)
@@ -107,7 +111,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
         for truth in ("healthy", "harmful"):
             if (count := sum(len(result.of(truth)) for result in results.values())) < ENOUGH:
                 sys.exit(f"{count} {truth} runs are too few to write: {ENOUGH}")
-        write(text)
+        write(summary)
+        write(tables, TABLES)
 
 
 def cases_of(part: str, arguments: argparse.Namespace) -> list[Case]:

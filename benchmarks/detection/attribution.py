@@ -34,15 +34,15 @@ def main() -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="kept runs")
     parser.add_argument("without", metavar="WITHOUT", type=Path, nargs="*", help="beside them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--write", action="store_true", help="into docs/detection.md")
+    parser.add_argument("--write", action="store_true", help="write it to docs")
     arguments = parser.parse_args()
     enter("benchmarks.detection.attribution")
-    from benchmarks.detection.report import write
+    from benchmarks.detection.report import TABLES, write
 
     text = attribution(arguments)
     print(text)
     if arguments.write:
-        write(text, begin=BEGIN, end=END)
+        write(text, TABLES, begin=BEGIN, end=END)
 
 
 def attribution(arguments: argparse.Namespace) -> str:

@@ -106,19 +106,19 @@ def main() -> None:
     )
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="kept runs")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--write", action="store_true", help="the table into docs/detection.md")
+    parser.add_argument("--write", action="store_true", help="write it to docs")
     arguments = parser.parse_args()
     enter("benchmarks.detection.baseline")
     from benchmarks.detection.kept import kept
     from benchmarks.detection.progress import work
-    from benchmarks.detection.report import write
+    from benchmarks.detection.report import TABLES, write
 
     judged = kept(arguments.folder, arguments.jobs)
     compared = dict(work("baseline", compare, list(pairs(judged)), arguments.jobs))
     found = text([Beside(one, compared[one.run]) for one in judged if one.run in compared])
     print(found)
     if arguments.write:
-        write(found.partition("\n\n")[0] + "\n", begin=BEGIN, end=END)
+        write(found.partition("\n\n")[0] + "\n", TABLES, begin=BEGIN, end=END)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ MECHANISMS: Mapping[str, Mapping[str, Any]] = {
     "evaluations": {
         f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.recorded": _says(False),
         f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.left": _says(None),
-        f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.hand_over": _says(None),
+        f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.flush": _says(None),
     },
     "target_network": {
         f"{_TORCH}.contracts.target_network:TargetNetwork.backward": _says(None),

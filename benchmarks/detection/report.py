@@ -13,15 +13,24 @@ from benchmarks.detection.judge import Judged, Result, median_share
 from benchmarks.detection.wilson import share
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
+TABLES = PAGE.with_name("detection-tables.md")
 BEGIN, END = "<!-- detection: begin -->", "<!-- detection: end -->"
 
 
-def report(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED,)) -> str:
-    """Return the figures of each part, of each kind of mistake and of each loop."""
+def overall(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED,)) -> str:
+    """Return the table with a row for each part of the benchmark."""
+    head = ["runs of", "profile", "harmful ones found", "named by the leading finding"]
+    head += ["found at, median", "healthy ones alarmed", "undecided"]
+    rows = [
+        _counts(name, profile, result) for name, result in results.items() for profile in profiles
+    ]
+    return table(head, rows) + "\n"
+
+
+def breakdown(results: Mapping[str, Result]) -> str:
+    """Return the tables by kind of mistake and by loop."""
     every = Result([one for result in results.values() for one in result.judged])
-    overall = _overall(results, profiles)
-    parts = [overall, _by("mistake in", every, "kind"), _by("loop", every, "loop")]
-    return "\n\n".join(parts) + "\n"
+    return f"{_by('mistake in', every, 'kind')}\n\n{_by('loop', every, 'loop')}\n"
 
 
 def lists(results: Mapping[str, Result]) -> str:
@@ -38,15 +47,6 @@ def write(text: str, page: Path = PAGE, begin: str = BEGIN, end: str = END) -> N
         raise ValueError(f"{page}: has no line {begin!r} and {end!r} to write between")
     before, rest = old.split(begin, 1)
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}", "utf-8")
-
-
-def _overall(results: Mapping[str, Result], profiles: Sequence[str]) -> str:
-    head = ["runs of", "profile", "harmful ones found", "named by the leading finding"]
-    head += ["found at, median", "healthy ones alarmed", "undecided"]
-    rows = [
-        _counts(name, profile, result) for name, result in results.items() for profile in profiles
-    ]
-    return table(head, rows)
 
 
 def _counts(name: str, profile: str, result: Result) -> list[str]:

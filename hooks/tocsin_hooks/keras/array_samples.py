@@ -47,7 +47,7 @@ class ArraySamples:
         self._count += len(arrays[0])
         self._elements = sum(each.size // len(each) for each in arrays)
 
-    def hand_over(self, hook: Hook) -> None:
+    def flush(self, hook: Hook) -> None:
         """Add what was seen since the last save to the current step."""
         plan = self._steps and hook.plan(SAMPLES.name, SAMPLES.collections, role=SAMPLES.role)
         if plan:

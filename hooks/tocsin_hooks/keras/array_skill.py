@@ -47,7 +47,7 @@ class ArraySkill:
         if name in self._sites:
             self._sites[name].compare(loss, mode)
 
-    def hand_over(self, hook: Hook, mode: Mode) -> None:
+    def flush(self, hook: Hook, mode: Mode) -> None:
         """Add what was compared since the last save of this mode to the current step."""
         for name, site in self._sites.items():
             rows = site.waiting.pop(mode, ())

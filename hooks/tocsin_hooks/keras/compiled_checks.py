@@ -65,7 +65,7 @@ class CompiledChecks:
         if self._saving and self._mode is not None:
             trouble = self._hook.trouble
             with Guard(trouble, "a batch of Keras is not captured"), self._hook.measured():
-                self._hand_over(self._mode)
+                self._flush(self._mode)
         self._mode, self._saving = None, False
         self._hook.end()
 
@@ -86,7 +86,7 @@ class CompiledChecks:
         self._trained += 1
         return self._saving or self._trained <= EVERY_STEP
 
-    def _hand_over(self, mode: Mode) -> None:
+    def _flush(self, mode: Mode) -> None:
         batches = [keras.tree.map_structure(_array, each) for each in self._waiting.pop(mode, ())]
         if not batches:
             return
@@ -104,9 +104,9 @@ class CompiledChecks:
                         self._skill.compare(loss, mode)
             if self._wanted.samples and mode is Mode.TRAIN and "x" in each:
                 self._samples.add(keras.tree.flatten(each["x"]))
-        self._skill.hand_over(self._hook, mode)
+        self._skill.flush(self._hook, mode)
         if mode is Mode.TRAIN:
-            self._samples.hand_over(self._hook)
+            self._samples.flush(self._hook)
 
     def _check(self, losses: BatchLosses, batch: Given) -> None:
         """Save contracts that are broken several times: one batch may be so by chance."""

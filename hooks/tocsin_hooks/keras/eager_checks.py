@@ -18,7 +18,7 @@ from tocsin_hooks.keras.losses import compares_all
 from tocsin_hooks.keras.weighted import are_upside_down, drawn_by_weight
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
@@ -38,8 +38,8 @@ class EagerChecks:
     """
 
     def __init__(self, hook: Hook) -> None:
-        self._step = StepInHand(hook)
-        self._step.before_end.append(self._hand_over)
+        self._step = CurrentStep(hook)
+        self._step.before_end.append(self._flush)
         self._wanted = Wanted(hook)
         self._skill = Skill(self._step)
         self._samples = SeenSamples(self._step)
@@ -127,12 +127,12 @@ class EagerChecks:
             return self._step.saving or self._compared < EVERY_STEP
         return is_compared(self._step.passes)
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         save_batch(self._step.hook, self._seen or {})
         if self._step.trains:
-            self._samples.hand_over()
-        self._skill.hand_over()
-        self._broken.hand_over()
+            self._samples.flush()
+        self._skill.flush()
+        self._broken.flush()
 
 
 def _as_weighted(given: Given) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.capture.operands import Operands
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
@@ -38,7 +38,7 @@ class Checks:
     is compared there.
     """
 
-    def __init__(self, step: StepInHand, loss: StepLoss) -> None:
+    def __init__(self, step: CurrentStep, loss: StepLoss) -> None:
         self._step = step
         self._step_loss = loss
         self._skill = Skill(step)
@@ -78,7 +78,7 @@ class Checks:
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
         self._custom: CustomChecks | None = None
-        step.before_end.append(self._hand_over)
+        step.before_end.append(self._flush)
 
     def add(self, custom: CustomChecks) -> None:
         """Give events to the checks of a user as well."""
@@ -302,18 +302,18 @@ class Checks:
         if self._step.evaluates and not self._inside:
             self._losses.left(tensor, asked)
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         if self._step.evaluates:
-            self._losses.hand_over()
-            self._held_out.hand_over()
+            self._losses.flush()
+            self._held_out.flush()
         if self._step.trains:
-            self._samples.hand_over()
-        self._spread.hand_over()
+            self._samples.flush()
+        self._spread.flush()
         if not self._competition.is_known:
-            self._skill.hand_over()
-        self._contracts.hand_over()
+            self._skill.flush()
+        self._contracts.flush()
         if self._custom is not None:
-            self._custom.hand_over()
+            self._custom.flush()
 
 
 def _has_fast_path(root: Any) -> bool:

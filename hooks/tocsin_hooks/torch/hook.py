@@ -19,7 +19,7 @@ from tocsin_hooks import Hook, Stats
 from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.looks import Name
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.custom.check import Check, load_checks
 from tocsin_hooks.torch.names import unwrapped
 from tocsin_hooks.torch.root import owners
@@ -73,7 +73,7 @@ class TorchHook:
         self.hook = hook
         hook.measured().around = _AROUND
         self._owned = owned
-        self._step = StepInHand(hook)
+        self._step = CurrentStep(hook)
         self._release: Callable[[], None] = _nothing
         self.training: ModelTraining | None = None  # none if the model cannot be captured
         name = type(model).__name__

@@ -45,7 +45,7 @@ class IdleSteps:
         self._catch_up = catch_up
         self._after: dict[Key, dict[Key, Move]] = {}
         self._last: Key | None = None  # event
-        self._in_hand: Move | None = None  # is being handled
+        self._current: Move | None = None  # is being handled
         self._begins, self._needed = False, float(KNOWN)  # what is known of it
         self._length = self._longest = 0  # events of the current step, and of any step
         self._moves: dict[Key, Move] | None = None  # that are expected now; None: follows nothing
@@ -112,8 +112,8 @@ class IdleSteps:
 
     def given(self, samples: int) -> None:
         """The event in hand is a call with so many samples."""
-        if self._in_hand is not None and not self.repeats:
-            self._in_hand.samples = samples
+        if self._current is not None and not self.repeats:
+            self._current.samples = samples
 
     def begins(self) -> None:
         """The event in hand begins a step of training."""
@@ -146,7 +146,7 @@ class IdleSteps:
         gradients are only skipped if it is known that the model ``acts``: how many there are shows
         that.
         """
-        if self.repeats or self._in_hand is None or not self._longest:
+        if self.repeats or self._current is None or not self._longest:
             return
         idle = [self._hook.idle_steps(Mode.TRAIN, turn) for turn in turns]
         self._left, self._until = min(each[0] for each in idle), min(each[1] for each in idle)
@@ -157,7 +157,7 @@ class IdleSteps:
             move.is_skipped = known and (acts or move.key.gradients)
             move.passed = 0
         self._news, self._counters = self._hook.news, self._hook.counters
-        self._moves = self._in_hand.after
+        self._moves = self._current.after
         self._passed.clear()
         self._own, self._skipped, self._events = [], 0, 0
 
@@ -170,14 +170,14 @@ class IdleSteps:
         move = before.get(key)
         if move is None or move.subject() is not subject:
             move = before[key] = Move(key, ref(subject), self._after.setdefault(key, {}))
-        self._in_hand, self._last = move, key
+        self._current, self._last = move, key
         self._begins, self._needed = False, float(KNOWN)
         self._length += 1
 
     def _learn(self) -> None:
-        if self._in_hand is not None:
-            self._in_hand.learn(begins=self._begins, needed=self._needed, sure=self._sure)
-            self._in_hand = None
+        if self._current is not None:
+            self._current.learn(begins=self._begins, needed=self._needed, sure=self._sure)
+            self._current = None
 
     def _every_move(self) -> Iterable[Move]:
         return chain.from_iterable(each.values() for each in self._after.values())

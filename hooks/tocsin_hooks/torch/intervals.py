@@ -19,7 +19,7 @@ from torch.linalg import vector_norm
 from tocsin_hooks.interval import GRADIENT, LOSS, IntervalSummary, interval_name
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.torch.capture.backward import Backward, innermost
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.reductions.transfer import Box, Parcel, Reduced
 
@@ -45,7 +45,7 @@ class Intervals:
     Where no rule reads these numbers, nothing is watched.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._series: dict[int, _Series] = {}  # by the identity of an optimizer
         self._generation = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocsin.model import Mode
 
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.competition import Competition
 from tocsin_hooks.torch.contracts.loop import LoopContracts
 
@@ -18,7 +18,7 @@ class LookSchedule:
     """
 
     def __init__(
-        self, step: StepInHand, wanted: Wanted, loop: LoopContracts, competition: Competition
+        self, step: CurrentStep, wanted: Wanted, loop: LoopContracts, competition: Competition
     ) -> None:
         self._step = step
         self._wanted = wanted

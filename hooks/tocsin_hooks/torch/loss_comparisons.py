@@ -13,7 +13,7 @@ from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.origin import Origin, is_sum, origin_of
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
@@ -36,7 +36,7 @@ class LossComparisons:
     """
 
     def __init__(
-        self, step: StepInHand, loss: StepLoss, skill: Skill, schedule: LookSchedule
+        self, step: CurrentStep, loss: StepLoss, skill: Skill, schedule: LookSchedule
     ) -> None:
         self.tape = Tape()
         self._step = step
@@ -186,6 +186,6 @@ class LossComparisons:
         with self._step.hook.measured():
             self._evaluated.left(tensor, asked)
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add to an evaluation the losses by labels that left PyTorch."""
-        self._evaluated.hand_over(compares=lambda: self._when.compares)
+        self._evaluated.flush(compares=lambda: self._when.compares)

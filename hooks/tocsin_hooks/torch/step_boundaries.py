@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from tocsin.model import Mode
 
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
 from tocsin_hooks.torch.outermost_calls import Call, EvaluatedParts, evaluates
@@ -40,7 +40,7 @@ class StepBoundaries:
 
     def __init__(
         self,
-        step: StepInHand,
+        step: CurrentStep,
         parameters: Parameters,
         accumulate: int | None,
         begin: Callable[[Mode], None],

@@ -25,7 +25,7 @@ from tocsin_hooks.torch.callbacks import (
     is_elsewhere,
     weakly,
 )
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.forward import ForwardCapture
 from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
@@ -54,7 +54,7 @@ class ModelTraining:
 
     def __init__(
         self,
-        step: StepInHand,
+        step: CurrentStep,
         losses: Iterable[Any],
         accumulate: int | None,
         *,

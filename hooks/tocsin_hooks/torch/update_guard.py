@@ -17,7 +17,7 @@ from tocsin.model import Mode, Role
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.autograd import MUL
 from tocsin_hooks.torch.capture.backward import innermost
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.process_groups import groups_of, is_distributed
 
@@ -43,7 +43,7 @@ class UpdateGuard:
     agree. Of a closure its first evaluation counts. An update that a GradScaler skips is not ours.
     """
 
-    def __init__(self, step: StepInHand, skipped: Callable[[bool], None]) -> None:
+    def __init__(self, step: CurrentStep, skipped: Callable[[bool], None]) -> None:
         self._step = step
         self._skipped = skipped
         self._watched = WeakKeyDictionary[Any, list[Any]]()  # handles, by optimizers

@@ -21,7 +21,7 @@ def test_no_error_of_ours_reaches_a_training(tmp_path: Path) -> None:
         check=True,
         timeout=1800,
     )
-    making = {"TorchHook.__init__", "StepInHand.__init__", "Reducer.__init__", "Samples.__init__"}
+    making = {"TorchHook.__init__", "CurrentStep.__init__", "Reducer.__init__", "Samples.__init__"}
     making |= {"_with_worker"}  # there is no hook yet to guard these
     found = set(done.stdout.splitlines())
     assert found == {f"{each} raises into the training" for each in making}

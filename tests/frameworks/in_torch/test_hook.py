@@ -16,7 +16,7 @@ from tocsin.tensors import LocalStorage, decode_collections
 from tocsin_hooks import Hook
 from tocsin_hooks.torch import TorchHook, TrainingStopped, tensor_names
 from tocsin_hooks.torch.capture.activations import Activations
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.losses import Losses
 from tocsin_hooks.torch.capture.parameters import Parameters
 from torch import nn
@@ -272,7 +272,7 @@ def test_nothing_of_a_failing_capture_reaches_the_training(
     train(plain, 3)
     hook = TorchHook.attach(net, run, **EVERY)
     for part, name in (
-        (StepInHand, "add"),
+        (CurrentStep, "add"),
         (Losses, "begin_pass"),
         (Activations, "open"),
         (Parameters, "capture"),

@@ -11,7 +11,7 @@ import torch
 from tocsin.model import Role
 from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.contracts.signs import rewards_derivatives, takes_the_optimistic
+from tocsin_hooks.torch.contracts.signs import ppo_clip_uses_max, rewards_derivatives
 from torch import nn
 
 WORTH = torch.tensor([1.0, -2.0, 0.5, -0.1])
@@ -52,7 +52,7 @@ OBJECTIVES: dict[str, tuple[Callable[[Any], Any], bool]] = {
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_better_objective(name: str) -> None:
     loss, expected = OBJECTIVES[name]
-    assert takes_the_optimistic(loss(nn.Linear(3, 1))) is expected
+    assert ppo_clip_uses_max(loss(nn.Linear(3, 1))) is expected
 
 
 def norms(model: Any) -> Any:

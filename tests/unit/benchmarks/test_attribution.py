@@ -16,7 +16,7 @@ from benchmarks.detection.found import Seen
 from benchmarks.detection.judge import Judged
 from benchmarks.detection.mechanisms import MECHANISMS, VARIABLE, switch_off
 from benchmarks.detection.pairs import Pair, pairs
-from benchmarks.detection.report import PAGE
+from benchmarks.detection.report import TABLES
 from benchmarks.detection.rows import Row, contract_rows, mechanism_row, rule_rows
 from benchmarks.detection.runs import Run
 from benchmarks.detection.truth import Truth
@@ -161,5 +161,5 @@ def test_a_mechanism_that_is_not_there_is_not_switched_off(monkeypatch: pytest.M
 
 
 def test_the_page_has_the_marks() -> None:
-    assert BEGIN in PAGE.read_text()
-    assert END in PAGE.read_text()
+    assert BEGIN in TABLES.read_text()
+    assert END in TABLES.read_text()

@@ -14,7 +14,7 @@ from benchmarks.detection.causes import CAUSES, named_by
 from benchmarks.detection.evaluate import Alarm, Evaluation
 from benchmarks.detection.judge import Judged, Result
 from benchmarks.detection.progress import work
-from benchmarks.detection.report import BEGIN, END, PAGE, lists, report, write
+from benchmarks.detection.report import BEGIN, END, PAGE, TABLES, breakdown, lists, overall, write
 from benchmarks.detection.runs import Run, in_turns, runs_of
 from benchmarks.detection.sample import of_scripts, of_tasks, quick
 from benchmarks.detection.thresholds import FILE, digest, text
@@ -167,11 +167,10 @@ def test_the_report_counts_runs() -> None:
             judged(FROZEN, "harmful"),
         ])
     }  # fmt: skip
-    text = report(results)
-    row = next(line for line in text.splitlines() if "| recommended |" in line)
+    row = next(line for line in overall(results).splitlines() if "| recommended |" in line)
     assert "| 2/4 = 50.0 % (15.0–85.0) | 1/2 = 50.0 %" in row
     assert "| 8 % | 1/3 = 33.3 %" in row
-    assert text.count("| script | 2/4 | 1/2 | 8 % | 1/3 |") == 2
+    assert breakdown(results).count("| script | 2/4 | 1/2 | 8 % | 1/3 |") == 2
     text = lists(results)
     assert "* model: odd: DeadRelu at 2 %: DeadRelu it is" in text
     assert (
@@ -199,8 +198,9 @@ def test_the_report_is_written_between_its_marks(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_marks() -> None:
-    assert BEGIN in PAGE.read_text()
-    assert END in PAGE.read_text()
+    for page in (PAGE, TABLES):
+        assert BEGIN in page.read_text()
+        assert END in page.read_text()
 
 
 def test_groups_take_turns_and_references_come_first(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from tocsin_hooks.guard import guarded
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.names import is_as_a_class, is_loss, kind_of, module_name, submodules
 from tocsin_hooks.torch.root import ModuleHook
 from tocsin_hooks.torch.values import tensors_in
@@ -25,7 +25,7 @@ class Activations:
     that DataParallel makes of a module one counts, the first.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._handles: list[Any] = []
         self._calls: dict[tuple[str, str], int] = {}

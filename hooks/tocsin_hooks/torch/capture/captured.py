@@ -20,7 +20,7 @@ _LARGEST_LOSS = 1024  # elements; of a larger one, per pixel or per token, the m
 Pairs = list[tuple[CapturePlan, Any]]
 
 
-class StepInHand:
+class CurrentStep:
     """Reduces tensors on their device, and hands a whole step to the hook when it ends.
 
     It knows nothing of a model. ``passes`` counts the forward passes of the step: a loss that is
@@ -89,7 +89,7 @@ class StepInHand:
                 if self.hook.saving:
                     for each in self.before_end:
                         each()
-                    self._hand_over()
+                    self._flush()
             self._parts, self._losses, self._output = [], {}, None
         self.passes, self.again = 0, False
         self._begun = self.saving = False
@@ -172,7 +172,7 @@ class StepInHand:
         elif not self.is_meant:
             self.without_meaning = 0
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         values = ((each.plan, each.value()) for each in self._losses.values())
         self.add([(plan, value) for plan, value in values if value is not None])
         if self._parts:

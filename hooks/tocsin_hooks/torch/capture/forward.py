@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tocsin_hooks.torch.capture.activations import Activations
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.losses import Losses
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.names import class_name, input_name, kind_of, output_name, submodules
@@ -24,7 +24,7 @@ class ForwardCapture:
     ``losses`` are modules that count as losses whatever their class is.
     """
 
-    def __init__(self, step: StepInHand, losses: Iterable[Any]) -> None:
+    def __init__(self, step: CurrentStep, losses: Iterable[Any]) -> None:
         self.loss = StepLoss(step)
         self._step = step
         self._activations = Activations(step)

@@ -13,7 +13,7 @@ from tocsin.model import Mode
 from torch.nn.modules.module import register_module_forward_hook
 
 from tocsin_hooks.guard import guarded
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.origin import Origin, mark
 from tocsin_hooks.torch.names import is_loss, loss_name, operand_names
 from tocsin_hooks.torch.root import ModuleHook
@@ -39,7 +39,7 @@ class Losses:
     by others only the outermost counts.
     """
 
-    def __init__(self, step: StepInHand, named: Iterable[Any]) -> None:
+    def __init__(self, step: CurrentStep, named: Iterable[Any]) -> None:
         self._step = step
         self._named = WeakSet(named)
         self._handles: list[Any] = []

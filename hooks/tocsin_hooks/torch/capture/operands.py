@@ -8,7 +8,7 @@ from tocsin.model import Mode
 
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.names import compared_names
 
 _MOST_CALLS = 4  # of one function, after one forward pass
@@ -21,7 +21,7 @@ class Operands:
     Modules that are losses show what they compare themselves.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._calls = Counter[str]()
 

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.autograd import after_backward
-from tocsin_hooks.torch.capture.captured import Pairs, StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep, Pairs
 from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
 from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
 
@@ -29,7 +29,7 @@ class Parameters:
     optimizer holds, since it is frozen or forgotten, is captured with the first of all.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._optimizers = WeakKeyDictionary[Any, tuple[int, bool]]()
         self._seen = WeakSet[Any]()

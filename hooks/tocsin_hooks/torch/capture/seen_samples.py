@@ -8,7 +8,7 @@ import torch
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.looks import EVERY_STEP, SAMPLES
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.reductions.plain import plain
 
 _KEPT = 64  # hashes
@@ -36,7 +36,7 @@ class SeenSamples:
     on the device. In evaluations a sample of whole numbers has no hash: it may be met by chance.
     """
 
-    def __init__(self, step: StepInHand, *, evaluates: bool = False) -> None:
+    def __init__(self, step: CurrentStep, *, evaluates: bool = False) -> None:
         self._step = step
         self._evaluates = evaluates
         self._weights: dict[tuple[int, Any], Any] = {}
@@ -98,7 +98,7 @@ class SeenSamples:
             self._lengths.update(len(t) for t in tensors if t.dim() == 3 and t.shape[1] == 1)
         return len(self._lengths) > _LENGTHS
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what was seen since the last save to the current step."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             plan = self._step.plan(SAMPLES)

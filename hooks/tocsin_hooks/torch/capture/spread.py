@@ -8,7 +8,7 @@ import torch
 
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.autograd import edges_of
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.last_part import LastPart
 from tocsin_hooks.torch.names import output_name, spread_name
 from tocsin_hooks.torch.values import tensors_in
@@ -28,7 +28,7 @@ class Spread:
     output: it is left out.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._compared: set[Place] = set()
         self._found: tuple[Place, Name, Any] | None = None
@@ -68,7 +68,7 @@ class Spread:
             inner = edges_of(node)
             node = inner[0][0] if len(inner) == 1 else None
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what was found to the current step, which ends."""
         if self._found is not None and self._found[0] not in self._compared:
             self._step.add_named([self._found[1:]])

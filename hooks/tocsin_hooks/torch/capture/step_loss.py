@@ -10,7 +10,7 @@ from tocsin.model import Mode, Role
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.backward import Backward, BackwardWatcher, Site
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.origin import Origin, mark, origin, origin_of
 from tocsin_hooks.torch.capture.trained_losses import TrainedLosses
 from tocsin_hooks.torch.values import scalar_loss, tensors_in
@@ -33,7 +33,7 @@ class StepLoss:
     PyTorch computed it. From then on that is found in evaluations, too.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self.adds_up = False
         """True if the loss of a step is the sum of those of its forward passes: a trainer has
         divided them. Else it is their mean."""

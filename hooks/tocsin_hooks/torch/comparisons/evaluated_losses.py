@@ -8,7 +8,7 @@ from typing import Any
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_labels import EvaluatedLabels
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
@@ -21,7 +21,7 @@ class EvaluatedLosses:
     compared where asked to."""
 
     def __init__(
-        self, step: StepInHand, loss: StepLoss, skill: Skill, known: KnownLosses, tape: Tape
+        self, step: CurrentStep, loss: StepLoss, skill: Skill, known: KnownLosses, tape: Tape
     ) -> None:
         self._step = step
         self._step_loss = loss
@@ -82,7 +82,7 @@ class EvaluatedLosses:
         labels, perhaps."""
         self._labels.left(tensor, asked)
 
-    def hand_over(self, *, compares: Callable[[], bool]) -> None:
+    def flush(self, *, compares: Callable[[], bool]) -> None:
         """Add the losses by labels that left PyTorch, each to its own pass."""
         for each in self._labels.ended():
             self._step.passes, self._step.samples = each.number, each.samples

@@ -23,7 +23,7 @@ from tocsin_hooks.torch.calls.pairs import (
     parts_of,
     samples_of,
 )
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.comparisons.constants import Constant, constant_for
 from tocsin_hooks.torch.comparisons.custom_loss import CustomLoss, Replayed
 
@@ -52,7 +52,7 @@ class Skill:
     samples. All stays on the device.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._sites: dict[_Key, _Site] = {}
         self._by_hand: dict[_Key, CustomLoss] = {}
@@ -137,7 +137,7 @@ class Skill:
         before = sum((each.module or "loss") == own for each in self._sites)
         return f"{own}_{before}" if before else own
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what was compared since the last save of this mode to the current step."""
         for site in self._sites.values():
             rows = site.waiting.pop(self._step.mode, ())

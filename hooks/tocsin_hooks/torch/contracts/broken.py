@@ -12,7 +12,7 @@ from tocsin_hooks.looks import Name, contract_name
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.contracts.batch_axis import BatchAxis
 from tocsin_hooks.torch.contracts.losses import (
     SEVERAL_TIMES,
@@ -26,8 +26,8 @@ from tocsin_hooks.torch.contracts.losses import (
 from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
 from tocsin_hooks.torch.contracts.padding import counts_padding
 from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
-from tocsin_hooks.torch.contracts.reach import is_out_of_reach
-from tocsin_hooks.torch.contracts.signs import rewards_derivatives, takes_the_optimistic
+from tocsin_hooks.torch.contracts.reach import target_outside_range
+from tocsin_hooks.torch.contracts.signs import ppo_clip_uses_max, rewards_derivatives
 from tocsin_hooks.torch.contracts.softmaxes import has_cosines, has_softmax_twice
 from tocsin_hooks.torch.contracts.token_probe import TokenProbe
 from tocsin_hooks.torch.graph import is_summed, nodes_of
@@ -53,7 +53,7 @@ class BrokenContracts:
     """Looks at the first values of each call of a loss and of the inputs, and saves what is broken
     once. Some contracts must be broken several times."""
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: CurrentStep) -> None:
         self._step = step
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
@@ -152,7 +152,7 @@ class BrokenContracts:
             self._count("overlap_minimised", place)
         if has_overlap_of_scores(loss, outputs):
             self._count("overlap_of_logits", place)
-        if takes_the_optimistic(loss):
+        if ppo_clip_uses_max(loss):
             self._count("ppo_clip_uses_max", place)
         if rewards_derivatives(loss):
             self._count("gradient_penalty_subtracted", place)
@@ -212,7 +212,7 @@ class BrokenContracts:
                 continue
             if each.operands is None:
                 self.here("broadcast_difference", each.place)
-            elif is_out_of_reach(*each.operands):
+            elif target_outside_range(*each.operands):
                 self._count("target_out_of_range", each.place)
 
     def derived(self, is_zero: bool) -> None:
@@ -238,7 +238,7 @@ class BrokenContracts:
         if are_scrambled(inputs):
             self._count("channels_not_permuted", script_line())
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what is not saved yet to the current step."""
         if len(self._columns) == 1 and self._step.passes <= 1:  # several are to be found again
             self._count("label_among_inputs", *self._columns.values())

@@ -28,7 +28,7 @@ _LEAST_AWAY = 0.15  # of the spread of the targets: what is measured has noise
 _CLOSE = 1e-3
 
 
-def is_out_of_reach(one: Any, other: Any) -> bool:
+def target_outside_range(one: Any, other: Any) -> bool:
     """Return whether labels lie outside of what predictions that are subtracted from them can be,
     or the reverse. Waits for the device."""
     computed, given = (one, other) if one.requires_grad else (other, one)

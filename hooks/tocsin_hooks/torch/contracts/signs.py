@@ -12,7 +12,7 @@ _MOST_NODES = 64  # from the loss to a term
 _NEAR = 12  # nodes, from a smaller one of two to their ratio
 
 
-def takes_the_optimistic(loss: Any) -> bool:
+def ppo_clip_uses_max(loss: Any) -> bool:
     """Return whether a loss takes the better one of two objectives of a policy, of which one has
     its ratio of probabilities clipped (Schulman et al., 2017): the worse one is meant, which is the
     smaller one of what is to grow, and the larger one of what is to fall."""

@@ -15,7 +15,7 @@ from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.sampled_actions import SampledActions
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
@@ -36,7 +36,7 @@ class TrainingContracts:
     ``derived`` and ``part_of_loss`` only outside of them.
     """
 
-    def __init__(self, step: StepInHand, wanted: Wanted) -> None:
+    def __init__(self, step: CurrentStep, wanted: Wanted) -> None:
         self._step = step
         self._wanted = wanted
         self._broken = BrokenContracts(step)
@@ -238,12 +238,12 @@ class TrainingContracts:
         self.derivatives.clear()
         self.undefined.clear()
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what is broken to the step in hand, which is saved and ends."""
         if self._step.evaluates and self.are_wanted:
             with Guard(self._step.hook.trouble, "schedules are not looked at"):
                 self.loop.schedules.evaluated(self._step.loss)
-        self._broken.hand_over()
+        self._broken.flush()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""

@@ -88,7 +88,7 @@ class UpdateContracts:
     def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
         """An optimizer is about to update the model; ``seen``: backward passes are visible."""
         if (before := self._still.get(optimizer, 0)) >= 0:  # a rate may lie on a device
-            self._still[optimizer] = before + 1 if _is_still(optimizer) else _MOVED
+            self._still[optimizer] = before + 1 if _zero_lr(optimizer) else _MOVED
         if self.over:
             return
         if not any(each() is optimizer for each in self._optimizers):
@@ -108,7 +108,7 @@ class UpdateContracts:
             sooner = seen and not self._remembered.any_changed(root)  # another contract says so
             idle = idle and not sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
-        still = all(map(_is_still, self._known()))  # one alone may begin later: see ``ended``
+        still = all(map(_zero_lr, self._known()))  # one alone may begin later: see ``ended``
         self._count("learning_rate_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remembered.remember(root)
@@ -268,7 +268,7 @@ def _left(optimizer: Any) -> list[LeftGradient]:
     return [LeftGradient(each) for each in with_gradient[:3]]
 
 
-def _is_still(optimizer: Any) -> bool:
+def _zero_lr(optimizer: Any) -> bool:
     return all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
 
 

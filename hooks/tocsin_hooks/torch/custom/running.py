@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from tocsin_hooks.looks import Name, reported
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.custom.check import MOST_TEXT, Check
 from tocsin_hooks.torch.custom.events import (
     Event,
@@ -36,7 +36,7 @@ class CustomChecks:
     training steps, or when it raises; what was found goes into the next saved step."""
 
     def __init__(
-        self, step: StepInHand, checks: Iterable[Check], model: Callable[[], nn.Module | None]
+        self, step: CurrentStep, checks: Iterable[Check], model: Callable[[], nn.Module | None]
     ) -> None:
         self._step = step
         self._model = model
@@ -84,7 +84,7 @@ class CustomChecks:
         if not self._checks:
             self._step.at_end = None
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Add what is not saved yet to the current step."""
         for name, contract in self._found.items():
             plan = self._step.hook.plan(name.name, name.collections, role=name.role, asked=True)

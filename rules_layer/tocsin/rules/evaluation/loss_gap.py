@@ -27,34 +27,30 @@ _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 class LossGap(Rule):
     """Evaluation loss does not fall although training loss does.
 
-    Fires when training has proven skill and its loss is at least ``known`` below that of the best
-    constant prediction, while the best evaluation reached less than ``least`` of that improvement
-    (``least_by_heart`` if training loss has nearly vanished). Two consecutive checks must agree,
-    after ``samples`` evaluation samples; evaluations that were clearly better and got worse are
-    left to Overfit. Without these comparisons, the model's first losses replace the constant
-    prediction: training loss must have halved, from the third evaluation and 200 steps on. For
-    boosted trees, the first round replaces it: fires when no evaluation is 2 % better, ten rounds
-    after the best one, or when the first evaluation loss is five times the training loss.
+    Fires when training loss beats the best constant prediction by ``known`` and the best evaluation
+    reaches less than ``least`` of that improvement, in two consecutive checks. Evaluations that
+    improved and then got worse are left to Overfit. If the hook could not compare losses, the first
+    losses replace the constant prediction; for boosted trees, the first round does.
 
     Parameters
     ----------
-    known: least relative improvement of training loss over a constant prediction.
-    least: share of this improvement that evaluations must reach.
-    least_by_heart: the same where training loss has nearly vanished.
+    known: improvement of training loss over a constant prediction, relative, from which to check.
+    least: share of this improvement that evaluation loss must reach.
+    least_by_heart: the same share when training loss is nearly 0.
     samples: evaluation samples before the first check.
 
-    Example: evaluations read images in another order of channels, and their loss is 14 from the
-    first one on, while that of training falls to 0.1.
+    Example: evaluation swaps the colour channels. Training loss falls to 0.1, and evaluation loss
+    stays at 14.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "Evaluation inputs or labels are preprocessed differently, or the model differs in "
-        "evaluation: other weights, train mode, missing batch-normalisation statistics."
+        "Evaluation data is preprocessed differently, or the evaluated model differs: other "
+        "weights, train mode, or missing batch-norm statistics."
     )
     advice: ClassVar[str] = (
-        "Evaluate on a batch of training data. If its loss equals the training loss, the data "
-        "differs; otherwise the model does."
+        "Evaluate on a training batch. If its loss equals the training loss, the data differs; "
+        "otherwise the model differs."
     )
 
     known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
