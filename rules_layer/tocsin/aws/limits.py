@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STOPS_KEY = "stop-guard"
 _REQUESTS_KEY = "stop-guard-files"
+_MOST_ADMITTED = 10_000  # names in the memory of an instance
 _KEPT = 400 * 24 * 3600  # seconds; longer than any period
 
 Stop = tuple[float, str]
@@ -153,12 +154,14 @@ class Shares:
 
     caps: by kind.
     owner: the owner of a run (URL).
+    admitted: names that this instance has seen admitted, by the key of their run or owner.
     """
 
     table: Table
     caps: Mapping[str, Cap]
     owner: Callable[[str], str]
     now: Callable[[], float]
+    admitted: set[tuple[str, str]] = field(default_factory=set)
 
     def take(self, kind: str, run: str, count: int = 1) -> str | None:
         """Return why so many more must not be used; None if they may, and then they are counted."""
@@ -182,6 +185,8 @@ class Shares:
         A name counts once in a period, however often it is used.
         """
         *own, (all_key, everybody, most) = self._levels(kind, run)
+        if (known := (own[0][0], name)) in self.admitted:
+            return None
         for key, whose, cap in own:
             new = self._add_name(key, cap, _short(name))
             if new is None:
@@ -189,6 +194,9 @@ class Shares:
         if new and not self._add(all_key, most, 1):
             self._update(key, "DELETE made :one", {":one": {"SS": [_short(name)]}})
             return refusal(kind, 1, everybody, most, self._period(kind), self.caps[kind].option)
+        if len(self.admitted) >= _MOST_ADMITTED:
+            self.admitted.clear()
+        self.admitted.add(known)
         return None
 
     def _levels(self, kind: str, run: str) -> list[tuple[str, str, int]]:

@@ -15,6 +15,7 @@ from typing import Any
 import boto3
 import msgspec
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from tocsin.alerts import AlertGroup, CommitConflict, Known, LogEntry, RuleAlert
 from tocsin.aws.dynamodb import Table
@@ -298,6 +299,15 @@ def test_a_name_counts_once(table: Table) -> None:
     for _ in range(2):
         assert "this deployment's cap of 4" in (some.admit("issue", "s3://b/b/1", "y") or "")
     assert some.admit("issue", "s3://b/a/1", "x") is None
+
+
+def test_an_instance_asks_once_for_a_name(table: Table) -> None:
+    some = shares(table, 3, 4, run=2)
+    assert some.admit("issue", "s3://b/a/1", "x") is None
+    elsewhere = dataclasses.replace(some, table=Table(table.client, "no-table"))
+    assert elsewhere.admit("issue", "s3://b/a/1", "x") is None
+    with pytest.raises(ClientError):
+        elsewhere.admit("issue", "s3://b/a/2", "x")
 
 
 def test_no_name_is_admitted_where_the_cap_is_nothing(table: Table) -> None:
