@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--hook", action="store_true")
     parser.add_argument("--saves-only", action="store_true", help="without rules on every step")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--out", help="the folder of the run; default: one that is deleted")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -136,7 +137,7 @@ def main() -> None:
     for _ in range(20):  # what PyTorch prepares at first
         step()
     with TemporaryDirectory() as folder:
-        run = folder if given.hook else None
+        run = (given.out or folder) if given.hook else None
         found = measured(model, step, given.steps, run, saves_only=given.saves_only)
         print(json.dumps(found))
 

@@ -36,15 +36,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="loops whose name holds this text")
     parser.add_argument("--python", type=Path, help="has PyTorch, numpy and msgspec")
     given = parser.parse_args()
-    python = given.python or _python()
+    python = given.python or pytorch()
     print(f"{platform.machine()}, medians of {given.pairs} rounds, {given.steps} steps each")
     print(HEADER)
     for loop in (each for each in LOOPS if given.only in each):
         pairs = [
             (
-                _train(python, loop, given.steps),
-                _train(python, loop, given.steps, "--hook"),
-                _train(python, loop, given.steps, "--hook", "--saves-only"),
+                train(python, loop, given.steps),
+                train(python, loop, given.steps, "--hook"),
+                train(python, loop, given.steps, "--hook", "--saves-only"),
             )
             for _ in range(given.pairs)
         ]
@@ -70,7 +70,8 @@ def _line(loop: str, steps: int, pairs: list[tuple[dict[str, Any], ...]]) -> str
     )
 
 
-def _train(python: Path, loop: str, steps: int, *options: str) -> dict[str, Any]:
+def train(python: Path, loop: str, steps: int, *options: str) -> dict[str, Any]:
+    """Train one of LOOPS in a process of its own; return what it prints."""
     done = subprocess.run(
         [python, "-m", "benchmarks._hooks_steps_process", loop, "--steps", str(steps), *options],
         cwd=ROOT,
@@ -83,7 +84,8 @@ def _train(python: Path, loop: str, steps: int, *options: str) -> dict[str, Any]
     return found
 
 
-def _python() -> Path:
+def pytorch() -> Path:
+    """Return a Python interpreter with PyTorch; install it the first time."""
     from local.interpreter import interpreter
 
     requirements = ROOT / "tests" / "frameworks" / "torch-requirements.txt"
