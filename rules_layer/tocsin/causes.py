@@ -174,13 +174,13 @@ EXPLAINS = (
     ),
     Explanation(
         ("PoorWeightInitialization",),
-        (*_SKILL, *_STUCK, *_NETWORK),
+        (*_SKILL, *_STUCK, *_NETWORK, "AllZero"),
         "initial weights of the wrong scale saturate units, or let gradients vanish or explode",
     ),
     Explanation(
         ("NotNormalizedData",),
-        (*_SKILL, *_STUCK, *_RISING, *_NETWORK),
-        "inputs that are far from zero saturate units and make the loss steep",
+        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, "PoorWeightInitialization"),
+        "inputs and targets that are far from zero saturate units and make the loss steep",
     ),
     Explanation(
         ("ClassImbalance",),
