@@ -266,6 +266,11 @@ EXPLAINS = (
         "a model that memorises its training data does not generalise",
     ),
     Explanation(
+        ("Memorises", "LossGap"),
+        ("NoBetterThanGuessing",),
+        "training beats a guess, so it is the evaluations that do not",
+    ),
+    Explanation(
         ("Overfit",),
         ("Overtraining",),
         "a model that overfits was better before",
