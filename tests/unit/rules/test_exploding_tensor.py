@@ -190,8 +190,10 @@ FORMULA = (
     ("saves", "detail"),
     [
         pytest.param(
-            [{LOSS: 40.0, WEIGHT: [0.1], RATE: 0.5}]
-            + [{LOSS: NAN, WEIGHT: [NAN], RATE: 0.5, INTERVAL: TensorSummary(max=9e8)}],
+            [
+                {LOSS: 40.0, WEIGHT: [0.1], RATE: 0.5},
+                {LOSS: NAN, WEIGHT: [NAN], RATE: 0.5, INTERVAL: TensorSummary(max=900000000.0)},
+            ],
             "loss is NaN; the loss rose from 40 to 9e+08 before: the learning rate of 0.5 is too "
             "large for its gradients",
             id="a rate that diverges between two saves",
@@ -203,8 +205,10 @@ FORMULA = (
             id="a rate that diverges from save to save",
         ),
         pytest.param(
-            [{LOSS: 2.0, WEIGHT: [0.1]}]
-            + [{LOSS: NAN, WEIGHT: [NAN], INTERVAL: TensorSummary(max=2.1, posinf=1)}],
+            [
+                {LOSS: 2.0, WEIGHT: [0.1]},
+                {LOSS: NAN, WEIGHT: [NAN], INTERVAL: TensorSummary(max=2.1, posinf=1)},
+            ],
             "loss is NaN; the loss jumped from 2 to infinity in one step: it overflows or takes a "
             "logarithm of 0, or the learning rate is far too large",
             id="a loss that overflows in one step",
@@ -232,7 +236,23 @@ FORMULA = (
         pytest.param([{LOSS: 0.7}, {LOSS: NAN}], "loss is NaN", id="a loss and nothing else"),
     ],
 )
-def test_says_where_a_loss_became_not_finite(
+def test_says_where_a_training_loss_became_not_finite(
     make_step: MakeStep, make_tensor: MakeTensor, saves: list[Mapping[Role, Any]], detail: str
 ) -> None:
     assert trained(make_step, make_tensor, *saves)[-1].detail == detail
+
+
+def test_says_what_training_was_like_before_an_evaluation(
+    make_step: MakeStep, make_tensor: MakeTensor
+) -> None:
+    loss, rate = (make_tensor(str(role), 2.0, role=role) for role in (LOSS, RATE))
+    training = make_step("tensors", 0, [loss, rate], mode=Mode.TRAIN)
+    reads = {**training.tensors, "losses": (loss,), "rates": (rate,)}
+    lost = make_step("tensors", 10, [make_tensor("loss", NAN, role=LOSS)], mode=Mode.EVAL)
+
+    _, verdict = judged(ExplodingTensor(), [replace(training, tensors=reads), lost])
+
+    assert verdict.detail == (
+        "loss is NaN; the last training loss was 2: updates since then diverged since the learning "
+        "rate of 2 is too large, or the evaluation itself overflows or divides by 0"
+    )

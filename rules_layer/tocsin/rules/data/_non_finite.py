@@ -31,4 +31,6 @@ def not_finite(tensor: Tensor, counts: Mapping[str, int], origin: str = "") -> V
     if size == 1:
         detail = f"{tensor.name} is {'NaN' if nan else 'infinite'}"
     evidence = {**counts, "size": size} if size else counts
-    return measured(violation(Reason.NOT_FINITE, detail + origin, tensor, **evidence), nan or infinite, 0)
+    return measured(
+        violation(Reason.NOT_FINITE, detail + origin, tensor, **evidence), nan or infinite, 0
+    )

@@ -47,8 +47,8 @@ class NotNormalizedData(Rule):
     )
     advice: ClassVar[str] = (
         "Standardise each feature and target by mean and standard deviation of the training set, "
-        "or scale images to 0 to 1, once, in evaluation as well. A normalisation layer at the model's start "
-        "does the same: then do not use this rule."
+        "or scale images to 0 to 1, once, in evaluation as well. A normalisation layer at the "
+        "model's start does the same: then do not use this rule."
     )
 
     max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 75.0

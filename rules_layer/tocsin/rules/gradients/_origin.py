@@ -27,12 +27,15 @@ _NOT_BEFORE_THE_LOSS = (
 
 
 def with_losses(state: State, step: Step) -> State:
-    """Return the state with the smallest and the last training loss that was finite."""
+    """Return the state with the smallest and the last training loss that was finite, and the
+    learning rate, which evaluations do not have."""
     losses = [each.value for each in points(step, step.tensors.get("losses", ()), "falls")]
     if step.mode not in TRAINING or not losses or not all(map(math.isfinite, losses)):
         return state
     last = rounded(abs(sum(losses))) or 0.0
-    return {**state, "least": min(last, state.get("least", last)), "last": last}
+    rates = [each.summary.mean for each in step.tensors.get("rates", ()) if each.summary.mean]
+    rate = {"rate": rounded(max(rates), 3)} if rates else {}
+    return {**state, **rate, "least": min(last, state.get("least", last)), "last": last}
 
 
 def origin(state: State, step: Step) -> str:
@@ -42,8 +45,10 @@ def origin(state: State, step: Step) -> str:
     tensors = step.tensors["tensors"]
     data = [each for each in tensors if each.role in (Role.INPUT, Role.LABEL)]
     weights = [each for each in tensors if each.role is Role.WEIGHT]
-    if step.mode not in TRAINING or not _are_finite(data):
+    if not _are_finite(data):
         return ""
+    if step.mode not in TRAINING:
+        return _in_evaluation(state)
     if (risen := _rise(state, step)) or not weights:
         return risen
     if not _are_finite(weights):
@@ -64,8 +69,7 @@ def _rise(state: State, step: Step) -> str:
         return ""
     between = [each.summary for each in step.tensors.get("between", ())]
     peak = max([state["last"], *(each.max or 0.0 for each in between)])
-    rates = [each.summary.mean for each in step.tensors.get("rates", ()) if each.summary.mean]
-    rate = f"the learning rate of {max(rates):.3g}" if rates else "the learning rate"
+    rate = _rate(state)
     if peak > 0 and peak >= _RISE * state["least"]:
         rose = f"; the loss rose from {state['least']:.3g} to {peak:.3g} before"
         return f"{rose}: {rate} is too large for its gradients"
@@ -73,6 +77,20 @@ def _rise(state: State, step: Step) -> str:
         jumped = f"; the loss jumped from {state['last']:.3g} to infinity in one step"
         return f"{jumped}: it overflows or takes a logarithm of 0, or {rate} is far too large"
     return ""
+
+
+def _in_evaluation(state: State) -> str:
+    if "last" not in state:
+        return ""
+    training = f"; the last training loss was {state['last']:.3g}"
+    return (
+        f"{training}: updates since then diverged since {_rate(state)} is too large, or the "
+        "evaluation itself overflows or divides by 0"
+    )
+
+
+def _rate(state: State) -> str:
+    return f"the learning rate of {state['rate']:.3g}" if "rate" in state else "the learning rate"
 
 
 def _are_finite(tensors: Iterable[Tensor]) -> bool:

@@ -25,11 +25,11 @@ class ExplodingTensor(Rule):
     save intervals, which may contain NaN in a healthy run. Names the loss if it is not finite, and
     otherwise the first tensor in capture order. Says where a training loss became not finite: the
     learning rate is too large if the loss had risen to ten times its smallest value, and the loss
-    itself is wrong if weights, inputs and outputs are finite. ``lenient``, as in profile ``recommended``, makes
-    exceptions if nothing is selected: gradients count only after ``patience`` consecutive saves
-    while the loss is finite, since loss scaling in half precision overflows on purpose. Negative
-    infinities in masks and in the input of a softmax are ignored then. NonFiniteData judges inputs
-    and labels.
+    itself is wrong if weights, inputs and outputs are finite. ``lenient``, as in profile
+    ``recommended``, makes exceptions if nothing is selected: gradients count only after
+    ``patience`` consecutive saves while the loss is finite, since loss scaling in half precision
+    overflows on purpose. Negative infinities in masks and in the input of a softmax are ignored
+    then. NonFiniteData judges inputs and labels.
 
     Parameters
     ----------

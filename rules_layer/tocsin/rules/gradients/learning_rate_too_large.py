@@ -30,10 +30,10 @@ class LearningRateTooLarge(Rule):
     Fires when at least one update was too large and the loss has not fallen, which ten consecutive
     saves must agree on. An update is too large if the median over the weights of |Δw| / |w| is at
     least ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times
-    the loss, with the larger gradient of both saves. Both are per step: for n steps between two saves |Δw| is divided by √n, since such
-    steps partly cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` %
-    below its first value, or half of it after a peak of ten times that value. ExplodingTensor
-    reports a loss that is not finite.
+    the loss, with the larger gradient of both saves. Both are per step: for n steps between two
+    saves |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves,
+    has fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of
+    ten times that value. ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
