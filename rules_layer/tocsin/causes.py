@@ -122,6 +122,11 @@ EXPLAINS = (
         "NaN in the data spreads to the loss, the gradients and the weights",
     ),
     Explanation(
+        ("TreeDepth",),
+        _EVALUATION,
+        "trees that deep fit single samples",
+    ),
+    Explanation(
         ("TrainEvalInputs",),
         (*_EVALUATION, "NotNormalizedData"),
         "inputs on a different scale give a different loss",

@@ -17,6 +17,12 @@ MORE_TREES = (
 )
 """Advice for boosted trees that learn too little."""
 
+SIMPLER_TREES = (
+    "Lower max_depth and eta, raise min_child_weight, lambda or gamma, use subsample and "
+    "early_stopping_rounds, and check that evaluation rows are prepared as training rows are."
+)
+"""Advice for boosted trees that do not generalise."""
+
 
 def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
     """Return a rule's advice for what is trained, by the tensor of its violation."""
