@@ -90,7 +90,7 @@ def _line(error: BaseException, rule: Watched) -> str:
 
 
 def _not_json(value: Any, kept: Any, where: str) -> str:
-    """The first part of a state that JSON changes to ``kept``, and how; "" if that is tuples only."""
+    """Return what JSON changes first in a state, which it makes ``kept``; "" for tuples only."""
     if value == kept:
         return ""
     if isinstance(value, float) and not math.isfinite(value):
