@@ -15,7 +15,7 @@ from tocsin.actions.email_parts import (
     machine_at_that_time,
     see_more,
 )
-from tocsin.actions.headline import REPEAT, STOPPED, numbers
+from tocsin.actions.headline import REPEAT, STOPPED, numbers, saved
 from tocsin.actions.ports import Lookups
 from tocsin.actions.request import ActionOutcome, Request
 from tocsin.events import StatusChange
@@ -172,4 +172,6 @@ def _stopped(request: Request) -> str:
             return ""
         return "The job was not stopped: no rule in this message has the action stop."
     again = " It will be retried." if stop.outcome is ActionOutcome.FAILED else ""
-    return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{again}"
+    left = saved(request.firing, stop.outcome)
+    more = again or (f" {left}." if left else "")
+    return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{more}"

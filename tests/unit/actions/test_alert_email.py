@@ -160,6 +160,16 @@ def test_names_the_last_good_step_and_checkpoint(
     assert "Last good" not in alert_email(ask("email", {}), world.lookups)
 
 
+def test_says_what_a_stop_saves(ask: Any, world: Any) -> None:
+    left = {"StopSaves": {"Steps": 400, "Hours": 1.2, "Usd": 3.67}}
+    done, refused = (
+        alert_email(ask("email", left, stop=Result(outcome, "why")), world.lookups)
+        for outcome in (ActionOutcome.DONE, ActionOutcome.REFUSED)
+    )
+    assert "Stop requested: why. Not run: 400 planned steps, 1.2 hours, $3.67.\n" in done
+    assert "Not run" not in refused
+
+
 def test_a_rule_with_a_name_of_its_own_that_nobody_knows(ask: Any, world: Any) -> None:
     fields = {"RuleConfigurationName": "grads", "Rule": "Homemade"}
     body = alert_email(ask("email", fields), world.lookups)

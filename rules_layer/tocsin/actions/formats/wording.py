@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from tocsin.actions.headline import last_good, saved
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
 from tocsin.model import RuleStatus, Severity
@@ -72,9 +73,12 @@ def _rest(event: WebhookEvent, alerts: int) -> Iterator[tuple[str, str]]:
     ):
         if names:
             yield label, _listed(names)
+    if good := last_good(event.firing):
+        yield "Last good", clean(good.text, 1200)
     if event.stop:
         outcome = event.stop.outcome.replace("_", " ")
-        yield "Stopping the job", f"{outcome}. {clean(event.stop.detail)}"
+        parts = (outcome, clean(event.stop.detail), saved(event.firing, event.stop.outcome))
+        yield "Stopping the job", ". ".join(filter(None, parts))
 
 
 def links(event: WebhookEvent, longest: int) -> Mapping[str, str]:
@@ -143,8 +147,9 @@ def _ending(summary: RunSummary) -> str:
     ]
     last = "" if steps.last is None else f", the last was {steps.last}"
     rules = f": {_listed(found)}" if found else ""
+    left = f"Not run: {summary.not_run.text}. " if summary.not_run else ""
     return (
-        f"{steps.evaluated} steps evaluated{last}. "
+        f"{steps.evaluated} steps evaluated{last}. {left}"
         f"{len(found)} of {len(statuses)} rules need attention{rules}"
     )
 
