@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tocsin import installing
 from tocsin.actions.formats import FORMATS, Format
 from tocsin.actions.formats.cloud_events import cloud_event
 from tocsin.actions.formats.discord import discord_payload
@@ -90,6 +91,17 @@ def test_pagerduty_has_a_key_for_each() -> None:
 def test_a_summary_says_what_was_not_run() -> None:
     texts = lines(teams_payload(event(summary={**SUMMARY, "NotRun": {"Steps": 400}})))
     assert "Not run: 400 planned steps, an unknown time, at an unknown price. " in texts[1]
+
+
+def test_the_rules_page_is_linked_once_it_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "/docs/rules/LossNotDecreasing.html"
+    chats: list[Format] = ["slack", "teams", "discord", "googlechat", "pagerduty"]
+    shown = event(firing=[alert()])
+    assert not [form for form in chats if page in str(FORMATS[form](shown))]
+    monkeypatch.setattr(installing, "PUBLISHED", True)
+    assert [form for form in chats if page in str(FORMATS[form](shown))] == chats
+    homemade = event(firing=[alert(Rule="Homemade")])
+    assert not [form for form in chats if "/docs/rules/" in str(FORMATS[form](homemade))]
 
 
 def test_teams_shows_a_card() -> None:
