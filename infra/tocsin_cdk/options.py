@@ -30,6 +30,7 @@ from tocsin_cdk.option_parsers import (
     member_roles,
     one_of,
     prefix,
+    prices,
     stop_guard,
     tags,
 )
@@ -74,6 +75,7 @@ class DeploymentOptions:
         with the prefixes below ``capture_prefix`` that its account may write.
     stage: of the names; empty for the plain ones.
     tags: of every resource.
+    prices: US dollars per hour, by type of instance.
     local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
     """
 
@@ -82,6 +84,7 @@ class DeploymentOptions:
     concurrency: Mapping[str, int] = field(default_factory=lambda: _CONCURRENCY)
     memory: Mapping[str, int] = field(default_factory=lambda: _MEMORY)
     member_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
     capture_bucket: str | None = None
     capture_prefix: str = ""
     capture_key_arn: str | None = None
@@ -126,6 +129,11 @@ class DeploymentOptions:
         )
 
     @property
+    def price_settings(self) -> tuple[str, ...]:
+        """``prices`` as the function reads it."""
+        return tuple(f"{kind}={price}" for kind, price in self.prices.items())
+
+    @property
     def recipients(self) -> tuple[str, ...]:
         """The recipients that a rule may name: those allowed, and those that get all alerts."""
         return (*self.allowed_recipients, *self.emails, *self.phones)
@@ -158,6 +166,7 @@ class OptionValues(TypedDict, total=False):
     concurrency: dict[str, int]
     memory: dict[str, int]
     member_roles: list[str] | dict[str, list[str]]
+    prices: dict[str, float]
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
@@ -239,6 +248,7 @@ _PARSERS: Mapping[str, Parser] = {
     "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
     "memberRoles": member_roles,
+    "prices": prices,
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),
     "tocsin:localPython": file,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             tuple(job.get("ProfilerRuleConfigurations") or ()),
             over,
+            _machines(job.get("ResourceConfig", {})),
         )
 
     def find(self, arn: str) -> JobDescription | None:
@@ -97,6 +99,15 @@ class SageMakerJobs:
                 return None
             raise
         return job
+
+
+def _machines(resources: Mapping[str, Any]) -> Mapping[str, int]:
+    """The number of instances by their type; a job has one type, or groups of several."""
+    counts: Counter[str] = Counter()
+    for group in (resources, *resources.get("InstanceGroups", ())):
+        if "InstanceType" in group:
+            counts[group["InstanceType"]] += group["InstanceCount"]
+    return dict(counts)
 
 
 def _outputs(job: Mapping[str, Any]) -> tuple[str, ...]:

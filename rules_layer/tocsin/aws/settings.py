@@ -128,6 +128,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     metric_run_cap: the most metrics of one run in a month.
     capture_prefix: below it the first folder of a run is its owner.
     backlog_turns: how many runs of one owner that have a backlog are looked at at a time.
+    prices: US dollars per hour by type of instance, each as ``ml.g5.xlarge=1.41``.
     """
 
     table: _Text
@@ -140,6 +141,13 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     backlog_turns: Annotated[int, msgspec.Meta(ge=1)] = 1
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
+    prices: tuple[str, ...] = ()
+
+    @property
+    def by_type(self) -> dict[str, float]:
+        """``prices`` by type of instance."""
+        pairs = (each.partition("=") for each in self.prices)
+        return {kind: float(price) for kind, _, price in pairs}
 
 
 class ActSettings(FunctionSettings, frozen=True):

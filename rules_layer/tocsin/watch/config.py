@@ -26,6 +26,7 @@ Actions = Annotated[
 
 
 MOST_BASELINES = 8
+MOST_PRICE = 1e6  # US dollars per hour
 
 Baseline = Annotated[str, msgspec.Meta(min_length=1, max_length=900)]
 """The URL of a run, or the name of a job beside the one that is watched."""
@@ -220,6 +221,7 @@ class Watch:
     custom_rules: a folder of rules, relative to this file.
     dry_run: log actions instead of taking them.
     guard: skip updates whose loss or gradients are not finite (PyTorch).
+    price_per_hour: of all machines of the training, in US dollars.
     """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
@@ -236,6 +238,7 @@ class Watch:
     custom_rules: str | None = None
     dry_run: bool = False
     guard: bool = False
+    price_per_hour: Annotated[float, msgspec.Meta(gt=0, le=MOST_PRICE)] | None = None
 
 
 msgspec.json.Decoder(Watch)  # msgspec prepares the type here, once, and not in several threads
