@@ -39,7 +39,7 @@ def alert_email(request: Request, lookups: Lookups) -> str:
 
     At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
     """
-    first = [_opening(request, lookups.now()), _stopped(request)]
+    first = [_opening(request, lookups.now()), _stopped(request), _relaunched(request)]
     details = [
         _likely(request.cause),
         *_fired(request, lookups),
@@ -173,3 +173,10 @@ def _stopped(request: Request) -> str:
         return "The job was not stopped: no rule in this message has the action stop."
     again = " It will be retried." if stop.outcome is ActionOutcome.FAILED else ""
     return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{again}"
+
+
+def _relaunched(request: Request) -> str:
+    """Return what is known of starting the job again; empty where nobody asks for that."""
+    if request.relaunch is None:
+        return ""
+    return f"Relaunch {request.relaunch.outcome}: {clean(request.relaunch.detail)}."

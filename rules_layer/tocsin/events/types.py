@@ -95,6 +95,17 @@ class NotifyPolicy(msgspec.Struct, frozen=True, rename="pascal"):
         return max(self.repeat_interval, SHORTEST_REPEAT)
 
 
+class RelaunchPolicy(msgspec.Struct, frozen=True, rename="pascal"):
+    """How the action ``relaunch`` starts a stopped job again.
+
+    attempts: how often at most.
+    hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=9)] = 2
+    hyperparameters: dict[str, str] = {}
+
+
 class RunSilence(msgspec.Struct, frozen=True, rename="pascal"):
     """A silence of the watch file that covers the rule; ``job`` is a glob."""
 
@@ -165,6 +176,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     silences: of the watch file, if they cover the rule and the job.
     debug_rule_evaluation_statuses: all rules of the run, at the time of publication.
     last_good: of a rule that fires, where it is known.
+    relaunch: of a rule with the action ``relaunch``.
     """
 
     training_job_name: str
@@ -194,6 +206,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     silences: tuple[RunSilence, ...] = ()
     debug_rule_evaluation_statuses: tuple[RuleStatusEntry, ...] = ()
     last_good: LastGood | msgspec.UnsetType = msgspec.UNSET
+    relaunch: RelaunchPolicy | msgspec.UnsetType = msgspec.UNSET
     truncated: Truncated = msgspec.field(default=msgspec.UNSET, name="truncated")
 
     @property
