@@ -30,6 +30,7 @@ from tocsin_cdk.option_parsers import (
     member_roles,
     one_of,
     prefix,
+    role_fault,
     stop_guard,
     tags,
 )
@@ -51,8 +52,16 @@ _MEMORY: Mapping[str, int] = {  # MB
     "patrol": 256,
     "report": 1769,
     "replay": 1769,  # a whole vCPU: nobody waits for one of many runs, but pays for its seconds
+    "relaunch": 256,
 }
-_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128, "report": 1024, "replay": 512}
+_LEAST_MEMORY = {
+    "evaluate": 512,
+    "act": 256,
+    "patrol": 128,
+    "report": 1024,
+    "replay": 512,
+    "relaunch": 128,
+}
 _LEAST_CONCURRENCY = {**dict.fromkeys(_CONCURRENCY, 2), "replay": 1}  # SQS allows none below 2
 
 
@@ -72,6 +81,7 @@ class DeploymentOptions:
     memory: in MB, by function.
     member_roles: the roles in other accounts by which their jobs are described and stopped, each
         with the prefixes below ``capture_prefix`` that its account may write.
+    relaunch: the roles of training jobs that may be started again; empty: none is.
     stage: of the names; empty for the plain ones.
     tags: of every resource.
     local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
@@ -82,6 +92,7 @@ class DeploymentOptions:
     concurrency: Mapping[str, int] = field(default_factory=lambda: _CONCURRENCY)
     memory: Mapping[str, int] = field(default_factory=lambda: _MEMORY)
     member_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    relaunch: tuple[str, ...] = ()
     capture_bucket: str | None = None
     capture_prefix: str = ""
     capture_key_arn: str | None = None
@@ -158,6 +169,7 @@ class OptionValues(TypedDict, total=False):
     concurrency: dict[str, int]
     memory: dict[str, int]
     member_roles: list[str] | dict[str, list[str]]
+    relaunch: list[str]
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
@@ -239,6 +251,7 @@ _PARSERS: Mapping[str, Parser] = {
     "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
     "memberRoles": member_roles,
+    "relaunch": each(role_fault, "arn:aws:iam::111122223333:role/training"),
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),
     "tocsin:localPython": file,
 }

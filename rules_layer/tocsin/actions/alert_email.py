@@ -177,6 +177,8 @@ def _stopped(request: Request) -> str:
 
 def _relaunched(request: Request) -> str:
     """Return what is known of starting the job again; empty where nobody asks for that."""
-    if request.relaunch is None:
+    again = request.relaunch
+    if again is None:
         return ""
-    return f"Relaunch {request.relaunch.outcome}: {clean(request.relaunch.detail)}."
+    outcome = "" if again.outcome is ActionOutcome.DONE else f" {again.outcome}"
+    return f"Relaunch{outcome}: {clean(again.detail)}."

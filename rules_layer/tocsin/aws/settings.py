@@ -191,7 +191,7 @@ class ActSettings(FunctionSettings, frozen=True):
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
     relaunch_roles: tuple[str, ...] = ()
-    relaunch_machine: str = ""
+    relaunch_machine: str | None = None
 
     def __post_init__(self) -> None:
         try:

@@ -44,7 +44,7 @@ def test_the_job_is_stopped_then_started_again_then_people_hear_of_both(fake: Fa
     (plan,) = fake.relaunched
     assert (plan.name, plan.checkpoint_step) == ("j1-r1", 5)
     (mail,) = fake.published
-    assert "Relaunch done: j1-r1 starts from the checkpoint of step 5" in mail.texts["email"]
+    assert "Relaunch: j1-r1 starts from the checkpoint of step 5" in mail.texts["email"]
 
 
 def test_two_rules_start_it_once(fake: Fake) -> None:
