@@ -79,7 +79,10 @@ def connect_act(
             reserve_stop=StopGuard(table, settings.stop_limit, settings.ceiling, now, owner).may,
             stop_job=jobs.stop,
             relaunch=lambda plan: start_once(
-                client("stepfunctions"), settings.relaunch_machine, plan.execution, {"plan": plan}
+                client("stepfunctions"),
+                settings.relaunch_machine or "",  # without roles it is never asked for
+                plan.execution,
+                {"plan": plan},
             ),
             write=lambda run, key, data: open_storage(run, client=s3).write(key, data),
             subscribe=topic.subscribe,
