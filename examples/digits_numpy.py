@@ -182,7 +182,11 @@ def train(args: argparse.Namespace) -> None:
                 f"test accuracy {accuracy:.1%}",
                 flush=True,
             )
-        if args.checkpoint_interval and (step + 1) % args.checkpoint_interval == 0:
+        if (
+            args.checkpoint
+            and args.checkpoint_interval
+            and (step + 1) % args.checkpoint_interval == 0
+        ):
             path = args.checkpoint.with_name(f"step-{step}.npz")
             network.save(path, step, hook.position)
             hook.checkpoint(path)
@@ -231,7 +235,7 @@ def arguments() -> argparse.Namespace:
     add("--loader-seconds", type=float, default=0.0, help="how long each batch takes to load")
     add("--hang-at", type=int, help="the step after which the training waits for ever")
     add("--checkpoint", type=Path, help="the weights at the end, as .npz")
-    add("--checkpoint-interval", type=int, default=0, help="also save the weights every N steps")
+    add("--checkpoint-interval", type=int, default=0, help="also save them every N steps")
     resume = os.environ.get("TOCSIN_CHECKPOINT")
     add("--resume", type=Path, default=resume, help="weights to go on from, as .npz")
     add("--poll-interval", type=float, default=5.0, help="seconds between looks for STOP.json")
