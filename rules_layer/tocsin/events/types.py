@@ -96,7 +96,7 @@ class NotifyPolicy(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class RelaunchPolicy(msgspec.Struct, frozen=True, rename="pascal"):
-    """How the action ``relaunch`` starts a stopped job again.
+    """Options of the action ``relaunch``, which starts a stopped job again.
 
     attempts: how often at most.
     hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.

@@ -182,7 +182,7 @@ class Notify:
 
 @dataclass(frozen=True)
 class Relaunch:
-    """How the action ``relaunch`` starts a stopped job again.
+    """Options of the action ``relaunch``, which starts a stopped job again.
 
     attempts: how often at most, 1 to 9.
     hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.

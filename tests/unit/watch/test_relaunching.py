@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tocsin.events import RelaunchPolicy
 from tocsin.parsing import changed
-from tocsin.watch import Relaunch, alert_faults, encode_watch, parse_watch, resolve, to_watch
+from tocsin.watch import (
+    Relaunch,
+    alert_faults,
+    encode_watch,
+    faults,
+    parse_watch,
+    read_watch,
+    resolve,
+    to_watch,
+)
 from tocsin.watch.parts import to_parts
 
 SECTION = {"attempts": 3, "hyperparameters": {"lr": "x0.3", "warmup": 200, "clip": 0.5}}
@@ -27,6 +37,13 @@ def test_a_rule_with_the_action_carries_the_section() -> None:
 def test_the_section_is_kept_in_a_run() -> None:
     watch = to_watch({"rules": ["AllZero"], "relaunch": SECTION})
     assert parse_watch(encode_watch(watch)) == watch
+
+
+def test_the_example_asks_for_what_its_page_says() -> None:
+    example = read_watch(Path(__file__).parents[3] / "examples" / "relaunch" / "watch.yaml")
+    assert not list(faults(example))
+    (rule,), _ = resolve(example)
+    assert rule.relaunching == RelaunchPolicy(1, {"learning-rate": "x0.1"})
 
 
 @pytest.mark.parametrize(
