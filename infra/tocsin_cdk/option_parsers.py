@@ -91,6 +91,12 @@ def _refuse_shared(key: str, found: Mapping[str, Sequence[str]]) -> None:
             _refuse(key, f"gives the whole bucket to {role}: name a prefix")
 
 
+def role_fault(role: str) -> str | None:
+    if re.fullmatch(_ROLE_ARN, role):
+        return None
+    return f"{role!r} is not the ARN of a role (write it like arn:aws:iam::111122223333:role/name)"
+
+
 def allowed_fault(recipient: str) -> str | None:
     if "@" not in recipient:
         return phone_fault(recipient)

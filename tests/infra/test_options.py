@@ -65,7 +65,14 @@ OTHER = "arn:aws:iam::444455556666:role/TocsinMember"
             "memory",
             {"act": 1024, "evaluate": 2048},
             "memory",
-            {"evaluate": 2048, "act": 1024, "patrol": 256, "report": 1769, "replay": 1769},
+            {
+                "evaluate": 2048,
+                "act": 1024,
+                "patrol": 256,
+                "report": 1769,
+                "replay": 1769,
+                "relaunch": 256,
+            },
         ),
         (
             "memberRoles",

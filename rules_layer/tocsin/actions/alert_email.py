@@ -40,7 +40,7 @@ def alert_email(request: Request, lookups: Lookups) -> str:
 
     At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
     """
-    first = [_opening(request, lookups.now()), _stopped(request)]
+    first = [_opening(request, lookups.now()), _stopped(request), _relaunched(request)]
     details = [
         _likely(request.cause),
         *_fired(request, lookups),
@@ -178,3 +178,12 @@ def _stopped(request: Request) -> str:
     left = saved(request.firing, stop.outcome)
     more = again or (f" {left}." if left else "")
     return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{more}"
+
+
+def _relaunched(request: Request) -> str:
+    """Return what is known of starting the job again; empty where nobody asks for that."""
+    again = request.relaunch
+    if again is None:
+        return ""
+    outcome = "" if again.outcome is ActionOutcome.DONE else f" {again.outcome}"
+    return f"Relaunch{outcome}: {clean(again.detail)}."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from tocsin.aws.clients import error_code
 from tocsin.evaluation import JobDescription
@@ -72,7 +72,24 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             job["TrainingJobStatus"],
             _outputs(job),
+            job,
         )
+
+    def create(self, request: Mapping[str, Any]) -> None:
+        """Create a job. Raises NameTaken, and Refused for what SageMaker will never take."""
+        from tocsin.actions import NameTaken, Refused
+
+        try:
+            self.client.create_training_job(**request)
+        except ParamValidationError as error:
+            raise Refused(str(error)) from error
+        except ClientError as error:
+            code = error_code(error)
+            if code == "ResourceInUse":
+                raise NameTaken(str(error)) from error
+            if code in (*_UNKNOWN, *_DENIED):
+                raise Refused(str(error)) from error
+            raise
 
     def tags(self, arn: str) -> Mapping[str, str]:
         pages = self.client.get_paginator("list_tags").paginate(ResourceArn=arn)

@@ -113,6 +113,11 @@ class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN
         except msgspec.ValidationError as error:
             raise ValueError(f"the function's environment is wrong: {error}") from error
 
+    @classmethod
+    def variable(cls, field: str) -> str:
+        """The name of the variable that holds this field."""
+        return next(each.encode_name for each in msgspec.structs.fields(cls) if each.name == field)
+
     def variables(self) -> dict[str, str]:
         """The environment from which ``read`` makes the same settings."""
         values = {
@@ -168,6 +173,8 @@ class ActSettings(FunctionSettings, frozen=True):
     dashboard: the URL that messages refer to.
     stage: of the deployment's names; None for the plain ones.
     member_roles: by which jobs in other accounts are described and stopped.
+    relaunch_roles: of the jobs that may be started again.
+    relaunch_machine: the state machine that starts them.
     """
 
     table: _Text
@@ -191,6 +198,8 @@ class ActSettings(FunctionSettings, frozen=True):
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
+    relaunch_roles: tuple[str, ...] = ()
+    relaunch_machine: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -241,6 +250,17 @@ class ReplaySettings(FunctionSettings, frozen=True):
     """The environment of ``replay``."""
 
     state_bucket: _Text
+
+
+class RelaunchSettings(FunctionSettings, frozen=True):
+    """The environment of ``relaunch``.
+
+    deployment: the value of the tag of each job that it starts.
+    roles: of the jobs that it may start.
+    """
+
+    deployment: _Text
+    roles: tuple[str, ...]
 
 
 class ReportSettings(FunctionSettings, frozen=True):

@@ -108,6 +108,7 @@ def with_change(
         notify=rule.policy if rule else NotifyPolicy(),
         silences=_longest(each for each in silences if each.covers(job, name, severity)),
         last_good=(last_good(checkpoint) if firing else None) or msgspec.UNSET,
+        relaunch=(rule.relaunching if rule and firing else None) or msgspec.UNSET,
     )
     if firing and "stop" in change.actions:
         saves = left(checkpoint) or msgspec.UNSET

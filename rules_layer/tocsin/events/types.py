@@ -95,6 +95,17 @@ class NotifyPolicy(msgspec.Struct, frozen=True, rename="pascal"):
         return max(self.repeat_interval, SHORTEST_REPEAT)
 
 
+class RelaunchPolicy(msgspec.Struct, frozen=True, rename="pascal"):
+    """Options of the action ``relaunch``, which starts a stopped job again.
+
+    attempts: how often at most.
+    hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=9)] = 2
+    hyperparameters: dict[str, str] = {}
+
+
 class RunSilence(msgspec.Struct, frozen=True, rename="pascal"):
     """A silence of the watch file that covers the rule; ``job`` is a glob."""
 
@@ -166,6 +177,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     debug_rule_evaluation_statuses: all rules of the run, at the time of publication.
     last_good: of a rule that fires, where it is known.
     stop_saves: of a rule that fires with the action stop: what is not run if the training stops.
+    relaunch: of a rule with the action ``relaunch``.
     """
 
     training_job_name: str
@@ -196,6 +208,7 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     debug_rule_evaluation_statuses: tuple[RuleStatusEntry, ...] = ()
     last_good: LastGood | msgspec.UnsetType = msgspec.UNSET
     stop_saves: NotRun | msgspec.UnsetType = msgspec.UNSET
+    relaunch: RelaunchPolicy | msgspec.UnsetType = msgspec.UNSET
     truncated: Truncated = msgspec.field(default=msgspec.UNSET, name="truncated")
 
     @property

@@ -107,7 +107,9 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent, page: bool =
     page: write the report at the end, for a notebook.
     """
     storage = open_run(run)
-    findings = Findings(storage, time.time, lines.say, lambda rule: lines.write(stop=rule))
+    findings = Findings(
+        storage, time.time, lines.say, lambda alert: lines.write(stop=alert.rule_configuration_name)
+    )
     notifier = _notifier(storage, lines)
     following = Following(
         storage, None, publisher=Several([lines, findings, *filter(None, (notifier,))])

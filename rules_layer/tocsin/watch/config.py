@@ -182,6 +182,20 @@ class Notify:
 
 
 @dataclass(frozen=True)
+class Relaunch:
+    """Options of the action ``relaunch``, which starts a stopped job again.
+
+    attempts: how often at most, 1 to 9.
+    hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=9)] = 2
+    hyperparameters: Annotated[Mapping[Name, str | int | float], msgspec.Meta(max_length=10)] = (
+        field(default_factory=dict)
+    )
+
+
+@dataclass(frozen=True)
 class Machine:
     """Metrics of the machine and times of the steps, in a run of their own beside the training's.
 
@@ -216,6 +230,7 @@ class Watch:
     capture: tensors to capture beyond what rules need, and when.
     notify: times of notifications.
     silences: jobs and rules that do not notify until a given time.
+    relaunch: how the action ``relaunch`` starts a stopped job again.
     baseline: runs that are known to be good; the rule WorseThanBaseline compares with them.
     machine: also watch the machine; see docs/machine.md.
     custom_rules: a folder of rules, relative to this file.
@@ -231,6 +246,7 @@ class Watch:
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
     silences: tuple[Silence, ...] = ()
+    relaunch: Relaunch = field(default_factory=Relaunch)
     baseline: (
         Baseline | Annotated[tuple[Baseline, ...], msgspec.Meta(max_length=MOST_BASELINES)]
     ) = ()
