@@ -124,7 +124,7 @@ class Relaunches(Construct):
             "Wait": {"Type": "Wait", "Seconds": _PAUSE, "Next": "Relaunch"},
             "Failed": {
                 "Type": "Pass",
-                "Parameters": {"outcome": "failed", "detail.$": "$.error.Cause"},
+                "Parameters": {"outcome": "failed", "detail.$": "States.JsonToString($.error)"},
                 "ResultPath": "$.answer",
                 "Next": "Report",
             },

@@ -30,7 +30,7 @@ def sagemaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield boto3.client("sagemaker", region_name=REGION)
 
 
-def plan_of(client: Any, name: str = "digits", **other: Any) -> Relaunch:
+def plan_of(client: Any, name: str = "digits") -> Relaunch:
     """A job of this name, which moto says is completed, and the plan to start it again."""
     client.create_training_job(
         TrainingJobName=name,
@@ -44,8 +44,8 @@ def plan_of(client: Any, name: str = "digits", **other: Any) -> Relaunch:
         Tags=[{"Key": "team", "Value": "vision"}],
     )
     job = client.describe_training_job(TrainingJobName=name)["TrainingJobArn"]
-    plan = Relaunch(job, f"s3://b/{name}", "A", "d", "/opt/ml/checkpoints/5", 5, 2, {"lr": "x0.1"})
-    return msgspec.structs.replace(plan, **other)
+    changes = {"lr": "x0.1"}
+    return Relaunch(job, name, f"s3://b/{name}", "A", "d", "/opt/ml/checkpoints/5", 5, 2, changes)
 
 
 def relaunch(client: Any, plan: Relaunch, status: str = "Stopped") -> dict[str, str]:

@@ -43,6 +43,7 @@ _KEPT = (
     "EnableInterContainerTrafficEncryption",
     "RetryStrategy",
     "CheckpointConfig",
+    "TensorBoardOutputConfig",
     "DebugHookConfig",
     "DebugRuleConfigurations",
     "ProfilerConfig",
@@ -60,6 +61,7 @@ class Relaunch(msgspec.Struct, frozen=True):
     """A stopped job to start again.
 
     job: its ARN.
+    old: its name, which an ARN has in small letters.
     run: the URL of its run.
     rule, dedup_id: the alert that asks for it.
     checkpoint, checkpoint_step: path and last step of the checkpoint to start from.
@@ -68,6 +70,7 @@ class Relaunch(msgspec.Struct, frozen=True):
     """
 
     job: str
+    old: str
     run: str
     rule: str
     dedup_id: str
@@ -79,13 +82,13 @@ class Relaunch(msgspec.Struct, frozen=True):
     @property
     def attempt(self) -> int:
         """The number of the new job, which the old one's name tells: a job cannot change that."""
-        found = _NUMBERED.search(self.job)
+        found = _NUMBERED.search(self.old)
         return 1 + (int(found[1]) if found else 0)
 
     @property
     def name(self) -> str:
         """The new job's name: ``digits-r1``, then ``digits-r2``."""
-        old = _NUMBERED.sub("", self.job.rpartition("/")[2])
+        old = _NUMBERED.sub("", self.old)
         return f"{old[: _LONGEST_NAME - 3].rstrip('-')}-r{self.attempt}"
 
     @property
@@ -116,6 +119,8 @@ def fault(job: Definition, plan: Relaunch) -> str | None:
             f"checkpoint {clean(plan.checkpoint, 300)} is outside of what outlives the job: save "
             f"below {_local(job)}, and give the job a CheckpointConfig"
         )
+    if _holds(job["CheckpointConfig"]["S3Uri"], plan.run):
+        return "its run is inside of its CheckpointConfig: give the run a place of its own"
     for name, change in plan.hyperparameters.items():
         value = _parameters(job).get(name)
         if value is None:
@@ -152,7 +157,7 @@ def next_job(
     own |= {
         RUN_TAG: plan.next_run,
         RELAUNCH_TAG: deployment,
-        FROM_TAG: plan.job.rpartition("/")[2],
+        FROM_TAG: plan.old,
     }
     same = {key: job[key] for key in _KEPT if key in job}
     named = _renamed(
@@ -192,9 +197,14 @@ def _outlives(job: Definition, checkpoint: str) -> bool:
     """
     config = job.get("CheckpointConfig") or {}
     place = config.get("S3Uri", "") if checkpoint.startswith("s3://") else _local(job)
-    if not config or not checkpoint.isprintable() or ".." in checkpoint.split("/"):
+    if not config.get("S3Uri") or not checkpoint.isprintable() or ".." in checkpoint.split("/"):
         return False
-    return posixpath.normpath(checkpoint).startswith(f"{posixpath.normpath(place)}/")
+    return _holds(place, checkpoint) and not _holds(checkpoint, place)
+
+
+def _holds(folder: str, path: str) -> bool:
+    """Return whether a path, or URL, is this folder or inside of it."""
+    return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder)}/")
 
 
 def _local(job: Definition) -> str:

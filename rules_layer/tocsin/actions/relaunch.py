@@ -64,6 +64,7 @@ def _plan(alerts: Sequence[StatusChange], job: JobToStop) -> Relaunch | str:
     alert = alerts[0]
     plan = Relaunch(
         job.arn,
+        job.definition.get("TrainingJobName", alert.training_job_name),
         alert.run,
         alert.rule_configuration_name,
         alert.dedup_id,

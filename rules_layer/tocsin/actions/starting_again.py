@@ -36,8 +36,7 @@ def start_again(
     All that was true when the plan was made is checked again: the job may have changed its tags,
     ended by itself, or be another account's job of the same name.
     """
-    old = plan.job.rpartition("/")[2]
-    job = jobs.describe(old)
+    old, job = plan.old, jobs.describe(plan.old)
     if job is None or job.arn != plan.job:
         return _refused(f"SageMaker has no training job {plan.job}")
     if job.status in _ENDING and waited < LONGEST_WAIT:
@@ -66,8 +65,8 @@ def _is_started(plan: Relaunch, jobs: Jobs, deployment: str) -> bool:
     found = jobs.describe(plan.name)
     if found is None:
         return False
-    tags, old = jobs.tags(found.arn), plan.job.rpartition("/")[2]
-    return (tags.get(RELAUNCH_TAG), tags.get(FROM_TAG)) == (deployment, old)
+    tags = jobs.tags(found.arn)
+    return (tags.get(RELAUNCH_TAG), tags.get(FROM_TAG)) == (deployment, plan.old)
 
 
 def _refused(why: str) -> Result:

@@ -11,6 +11,7 @@ JOBS = "arn:aws:sagemaker:us-east-1:111122223333:training-job"
 RUN = "s3://captures/jobs/digits/debug-output"
 PLAN = Relaunch(
     job=f"{JOBS}/digits",
+    old="digits",
     run=RUN,
     rule="ExplodingTensor",
     dedup_id="d1",
@@ -78,15 +79,17 @@ def test_the_next_job_is_the_old_one_with_another_rate_and_a_checkpoint() -> Non
         ("l" * 63, "s3://b/" + "l" * 63, "l" * 60 + "-r1", "s3://b/" + "l" * 60 + "-r1"),
         ("l" * 59 + "-abc", "s3://b/x", "l" * 59 + "-r1", "s3://b/" + "l" * 59 + "-r1"),
         ("b", "s3://b-b/b/b", "b-r1", "s3://b-b/b/b-r1"),
+        ("Digits", "s3://b/Digits", "Digits-r1", "s3://b/Digits-r1"),
     ],
 )
 def test_names(job: str, run: str, name: str, next_run: str) -> None:
-    plan = replace(PLAN, job=f"{JOBS}/{job}", run=run)
+    plan = replace(PLAN, old=job, run=run)
     assert (plan.name, plan.next_run) == (name, next_run)
 
 
 def test_jobs_whose_next_names_are_alike_have_executions_of_their_own() -> None:
-    one, two = (replace(PLAN, job=f"{JOBS}/{'l' * 62}{end}") for end in "ab")
+    names = ("l" * 62 + end for end in "ab")
+    one, two = (replace(PLAN, job=f"{JOBS}/{name}", old=name) for name in names)
     assert one.name == two.name
     assert one.execution != two.execution
     assert len(one.execution) <= 80
@@ -94,14 +97,14 @@ def test_jobs_whose_next_names_are_alike_have_executions_of_their_own() -> None:
 
 @pytest.mark.parametrize("job", ["digits", "digits-r1"])
 def test_attempts_that_are_left(job: str) -> None:
-    assert fault(JOB, replace(PLAN, job=f"{JOBS}/{job}")) is None
+    assert fault(JOB, replace(PLAN, old=job)) is None
 
 
 @pytest.mark.parametrize(
     ("job", "plan", "why"),
     [
-        ({}, {"job": f"{JOBS}/digits-r2"}, "started again 2 times already"),
-        ({}, {"job": f"{JOBS}/digits-r9", "attempts": 9}, "started again 9 times already"),
+        ({}, {"old": "digits-r2"}, "started again 2 times already"),
+        ({}, {"old": "digits-r9", "attempts": 9}, "started again 9 times already"),
         ({"TuningJobArn": "arn:tuning"}, {}, "part of arn:tuning"),
         ({"AutoMLJobArn": "arn:automl"}, {}, "part of arn:automl"),
         ({"CheckpointConfig": {}}, {}, "outside of what outlives the job"),
@@ -112,6 +115,9 @@ def test_attempts_that_are_left(job: str) -> None:
         ({}, {"checkpoint": "/opt/ml/checkpoints/a\nb"}, "outside of what outlives the job"),
         ({}, {"checkpoint": "s3://elsewhere/step-59.npz"}, "outside of what outlives the job"),
         ({}, {"checkpoint": "s3://checkpoints/digits-2/x"}, "outside of what outlives the job"),
+        ({"CheckpointConfig": {"S3Uri": RUN}}, {}, "its run is inside of its CheckpointConfig"),
+        ({"CheckpointConfig": {"S3Uri": "s3://captures/jobs/"}}, {}, "its run is inside"),
+        ({"CheckpointConfig": {"LocalPath": "/opt/ml/checkpoints"}}, {}, "outlives the job"),
         ({}, {"hyperparameters": {"rate": "x0.3"}}, "no hyper-parameter 'rate'"),
         ({}, {"hyperparameters": {"optimizer": "x0.3"}}, "no usable number"),
         ({}, {"hyperparameters": {"optimizer": "1"}}, "no usable number"),

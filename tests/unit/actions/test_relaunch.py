@@ -47,6 +47,7 @@ def test_a_job_that_was_stopped_is_started_again(ask: Any, able: Any, status: st
     result = relaunch(ask("relaunch", ASKS, stopped=True), *world.ports)
     plan = Relaunch(
         ARN,
+        "j1",
         RUN,
         "VanishingGradient",
         "d1",
