@@ -25,7 +25,7 @@ print(tocsin.__file__, tocsin_cdk.__file__)
 app = App()
 stack = Stack(app, "Training")
 tocsin = Tocsin(stack, "Tocsin", capture_bucket="our-runs", emails=["a@example.com"], stage="dev",
-                concurrency={"evaluate": 20})
+                concurrency={"evaluate": 20}, relaunch=["arn:aws:iam::111122223333:role/training"])
 tocsin.alerts.topic_arn, tocsin.training_policy.managed_policy_arn, tocsin.bus.event_bus_name
 try:
     Tocsin(Stack(app, "Wrong"), "Tocsin", capture_buckets="our-runs")
