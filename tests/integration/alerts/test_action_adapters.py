@@ -66,7 +66,9 @@ def described(**more: Any) -> dict[str, Any]:
 def test_describes_a_job(sagemaker: Any, more: dict[str, Any], outputs: tuple[str, ...]) -> None:
     jobs, stubber = sagemaker
     stubber.add_response("describe_training_job", described(**more), {"TrainingJobName": "j1"})
-    assert jobs.to_stop("j1") == JobToStop(ARN, "InProgress", outputs)
+    job = jobs.to_stop("j1")
+    assert job == JobToStop(ARN, "InProgress", outputs, job.definition)
+    assert job.definition["TrainingJobStatus"] == "InProgress"
 
 
 @pytest.mark.parametrize(
