@@ -226,8 +226,8 @@ EXPLAINS = (
     ),
     Explanation(
         ("FrozenParameters",),
-        ("UnchangedTensor", "AllZero"),
-        "a weight that is not trained keeps its value",
+        (*_SKILL, *_STUCK, "UnchangedTensor", "AllZero", "EvaluationUnchanged"),
+        "a weight that is not trained keeps its value, and learns nothing",
     ),
     Explanation(
         ("LossWorse",),

@@ -141,3 +141,10 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
     lost = judged(rule(), [make_step("losses", step, {"d": NAN}) for step in range(3)])[-1]
     assert lost.reason is Reason.NOT_FINITE
     assert lost.detail == "d is nan and was not finite for 3 saves"
+
+    falls = [make_step("losses", step, {"e": -(1.2**step)}) for step in range(60)]
+    detail = judged(rule(), falls)[-1].detail
+    assert "still falls as fast as before" in detail
+    assert detail.endswith(
+        "the sign of the loss or of one of its terms is wrong, or nothing bounds it below"
+    )

@@ -58,3 +58,10 @@ def test_it_says_both_skills() -> None:
 
 def test_training_alone_is_undecided() -> None:
     assert set(outcomes(Memorises(), comparisons(noisy(0.8, 400)))) == {UNDECIDED}
+
+
+@pytest.mark.parametrize(("skill", "contradicts"), [(-0.6, True), (0.0, False)])
+def test_it_says_where_classes_are_numbered_differently(skill: float, contradicts: bool) -> None:
+    last = judged(Memorises(), run([0.8] * 1000, [skill] * 40))[-1]
+    assert last.violation
+    assert last.detail.endswith("numbered or ordered differently there") is contradicts

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from tocsin.model import Mode, Outcome, Role, TensorSummary
@@ -10,7 +11,7 @@ from tocsin.rules.gradients.update_too_large import UpdateTooLarge
 from tocsin.rules.gradients.update_too_small import UpdateTooSmall
 
 from tests.unit.rules.comparing import comparisons, noisy
-from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, outcomes
+from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes
 
 
 def run(
@@ -58,6 +59,25 @@ NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
 )
 def test_too_small(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(UpdateTooSmall(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize(
+    ("gradients", "clipped"),
+    [
+        ([1e-4] * 20, True),
+        ([1.37e-4] * 20, False),  # a full batch, of which nothing is learned
+        ([1e-4, 0.7e-4] * 10, False),  # most batches stay below the limit
+    ],
+)
+def test_names_the_limit_of_clipping(gradients: list[float], clipped: bool) -> None:
+    steps = [
+        next(islice(run([1e-5] * (at + 1), FLAT[: at + 1], gradient=norm), at, None))
+        for at, norm in enumerate(gradients)
+    ]
+    last = judged(UpdateTooSmall(), steps)[-1]
+    assert last.violation
+    limit = "the norm of all gradients is always 0.0001: they are clipped, raise the limit"
+    assert last.detail.endswith(limit) is clipped
 
 
 def test_a_rate_that_falls_further_takes_nothing_back() -> None:

@@ -173,6 +173,12 @@ def _norm(parts: Iterable[float | None]) -> float:
     return math.hypot(*(part for part in parts if part is not None))
 
 
+def total_norm(step: Step) -> float:
+    """Return the norm of all gradients of a worker together, as clipping measures it."""
+    worker = next((tensor.worker for tensor in step.tensors["gradients"]), None)
+    return _norm(t.summary.l2 for t in step.tensors["gradients"] if t.worker == worker)
+
+
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
     """Return the norm of each weight's gradient, by worker and name; the largest of the saves that
     a rule reads."""

@@ -17,7 +17,13 @@ from tocsin.rules._verdicts import (
     worst_verdict,
 )
 from tocsin.rules._window import rounded
-from tocsin.rules.gradients._updates import RATE_READS, followed, missing_inputs, rate_to_try
+from tocsin.rules.gradients._updates import (
+    RATE_READS,
+    followed,
+    missing_inputs,
+    rate_to_try,
+    total_norm,
+)
 from tocsin.rules.skill._pairing import SKILLS, added, sites
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
@@ -37,7 +43,8 @@ class UpdateTooSmall(Rule):
     consecutive saves, unless comparisons of losses prove that the model learns. If both were below
     ``slow`` it fires even then, unless the loss has clearly left its start and most weights change.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
-    that grow, as in warm-up. FrozenParameters judges weights that do not change.
+    that grow, as in warm-up. Names the limit of gradient clipping if the norm of all gradients is
+    always the same round number. FrozenParameters judges weights that do not change.
 
     Parameters
     ----------
@@ -52,11 +59,12 @@ class UpdateTooSmall(Rule):
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
         "The learning rate is orders of magnitude too low: a wrong unit or exponent, or a schedule"
-        " that starts at its end. Or gradients are divided by a loss scale and never unscaled."
+        " that starts at its end. Or gradients are clipped to a tiny norm, or divided by a loss "
+        "scale and never unscaled."
     )
     advice: ClassVar[str] = (
-        "Multiply the learning rate by ten until the loss falls. Check which values the schedule "
-        "and the gradient scaler really set."
+        "Multiply the learning rate by ten until the loss falls. Check the limit of gradient "
+        "clipping, and which values the schedule and the gradient scaler really set."
     )
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6
@@ -87,7 +95,8 @@ class UpdateTooSmall(Rule):
         small = slow or relative < self.relative or gain < self.gain
         due = small and step.mode_step >= _STEPS
         past = [*state.get("past", ()), (rounded(relative), slow)][-self.saves :] if due else []
-        state |= {"largest": rounded(largest), "past": past}
+        norms = [*state.get("norms", ()), rounded(total_norm(step), 4)][-self.saves :]
+        state |= {"largest": rounded(largest), "past": past, "norms": norms}
         healthy = worst_verdict(
             [
                 measured(HEALTHY, relative, self.relative, "below"),
@@ -105,7 +114,7 @@ class UpdateTooSmall(Rule):
         detail = (
             f"one step changes {update.weight.name} by {relative:.2g} of its size and reduces the "
             f"loss by at most {gain:.2g} of its value, in {len(past)} consecutive saves"
-            f"{rate_to_try(step, gain * step.mode_step)}"
+            f"{_clipped(state['norms'], self.saves) or rate_to_try(step, gain * step.mode_step)}"
         )
         evidence = {"relative_update": relative, "gain": gain}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
@@ -117,6 +126,15 @@ class UpdateTooSmall(Rule):
 def _level(loss: float, low: float, high: float) -> float:
     """The loss, or the range of all losses so far if these had both signs: then 0 is no level."""
     return high - low if low < 0 < high else loss
+
+
+def _clipped(norms: Sequence[float | None], saves: int) -> str:
+    """Return the limit to which gradients are clipped; empty unless their norm is the same round
+    number in all saves."""
+    limit = norms[0]
+    if len(norms) < saves or not limit or {*norms} != {float(f"{limit:.1g}")}:
+        return ""
+    return f"; the norm of all gradients is always {limit:g}: they are clipped, raise the limit"
 
 
 def _grew(past: Sequence[float]) -> bool:

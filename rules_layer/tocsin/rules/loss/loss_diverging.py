@@ -132,7 +132,8 @@ class LossDiverging(Rule):
         if is_loss and _falls_far(memory, now):
             detail = (
                 f"the median of {self.window} saves of {name} is {now:.3g} and still falls as "
-                f"fast as before; it started at {first:.3g}"
+                f"fast as before; it started at {first:.3g}: the sign of the loss or of one of its "
+                "terms is wrong, or nothing bounds it below"
             )
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
             return measured(found, now, -FAR * size, "below")

@@ -13,6 +13,7 @@ from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_pr
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
 _USELESS = 4  # evaluations in a row that are no better than a constant prediction
+_CONTRADICTED = "; shuffled labels fit better: classes are numbered or ordered differently there"
 
 
 @register
@@ -24,7 +25,8 @@ class Memorises(Rule):
     and labels than for shuffled ones. Fires when over the last half of the saves training has a
     skill of at least ``known`` and evaluations one below ``least_skill``, both with 99.9 %
     confidence, in two consecutive checks. Four consecutive evaluations that are no better than a
-    constant prediction are also enough. Waits for ``patience`` training steps and
+    constant prediction are also enough. Says so where shuffled evaluation labels fit better than
+    the true ones: classes are then numbered differently. Waits for ``patience`` training steps and
     ``samples`` evaluation samples. Resolved when evaluations gain skill: some models generalise
     late.
 
@@ -81,6 +83,7 @@ class Memorises(Rule):
         some = evaluated.mean >= self.least_skill
         after = max(memory["n"] + 1, round(1.25 * memory["n"]))
         skills = {"skill": round(evaluated.mean, 4), "trained": round(train.mean, 4)}
+        skills |= {"wrong": evaluated.high < 0}
         streak = with_streak(memory, "low", bad=low, good=some, enough=_LOOKS)
         return {**memory, **skills, **streak, "next": after}
 
@@ -91,6 +94,7 @@ class Memorises(Rule):
         detail = (
             f"{site.tensor.kind or site.tensor.name}: skill is {percent(known)} in training, but "
             f"{percent(skill)} in evaluations ({memory['rows']} samples)"
+            f"{_CONTRADICTED if memory.get('wrong') else ''}"
         )
         evidence = {"skill": skill, "trained": known, "samples": memory["rows"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
