@@ -160,8 +160,8 @@ FAULTS = (
         "fired-rule-does-not-stay",
         "A rule without `resolve` is armed again by its first healthy evaluation.",
         f"{EVALUATION}/judging.py",
-        "if options.resolve is None or record.healthy < options.resolve:",
-        "if options.resolve is not None and record.healthy < options.resolve:",
+        "if options.resolve is None or record.healthy < options.resolve or flaps:",
+        "if options.resolve is not None and record.healthy < options.resolve or flaps:",
         _FOLD,
     ),
     Fault(
