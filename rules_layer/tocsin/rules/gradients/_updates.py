@@ -120,7 +120,7 @@ def latest_update(step: Step, since: int | None) -> Update | None:
     if not moved:
         return None
     relative, _, weight = sorted(moved, key=lambda move: move[:2])[len(moved) // 2]
-    found = layers(step, weights)
+    found = layers(step, weights, norms)
     paces = [math.log(change / gradient) for gradient, change, _ in found if change and gradient]
     return Update(
         steps=max(1, step.mode_step - since),
@@ -143,9 +143,13 @@ def followed(
     return {**state, "at": step.mode_step}, update, loss
 
 
-def layers(step: Step, weights: Sequence[Tensor]) -> list[tuple[float, float, float]]:
-    """Return |g|, |Δw| and |w| of each weight; of all together if names do not match."""
-    norms = gradient_norms(step)
+def layers(
+    step: Step, weights: Sequence[Tensor], norms: Mapping[tuple[str, str], float]
+) -> list[tuple[float, float, float]]:
+    """Return |g|, |Δw| and |w| of each weight; of all together if names do not match.
+
+    norms: of the step, by ``gradient_norms``.
+    """
     if not weights:
         return []
     found = [
@@ -183,16 +187,14 @@ def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
         tuple([each.name for each in gradients]),
         tuple([each.name for each in step.tensors["weights"]]),
     )
-    return {
-        (tensor.worker, name): _largest(tensor)
-        for tensor, name in zip(gradients, names, strict=True)
-        if name is not None and tensor.summary.l2 is not None
-    }
-
-
-def _largest(gradient: Tensor) -> float:
-    known = (each.summary.l2 for each in (gradient, *gradient.previous))
-    return max(norm for norm in known if norm is not None)
+    norms = {}
+    for tensor, name in zip(gradients, names, strict=True):
+        norm = tensor.summary.l2
+        if name is not None and norm is not None:
+            for earlier in tensor.previous:
+                norm = max(norm, earlier.summary.l2 or 0.0)
+            norms[tensor.worker, name] = norm
+    return norms
 
 
 @lru_cache(maxsize=4)  # several rules ask, and the next step has the same
