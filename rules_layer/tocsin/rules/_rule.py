@@ -7,7 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -228,5 +228,9 @@ class Rule(ABC):
 
 def tensor_key(tensor: Tensor) -> str:
     """Return a short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
-    name = f"{tensor.worker}/{tensor.name}".encode()
-    return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
+    return _short(f"{tensor.worker}/{tensor.name}")
+
+
+@lru_cache(maxsize=1 << 14)
+def _short(name: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.blake2b(name.encode(), digest_size=6).digest()).decode()

@@ -106,6 +106,8 @@ def latest_update(step: Step, since: int | None) -> Update | None:
     Looks at the first worker only: workers train the same weights, or each a part of them. Weights
     without a gradient are not trained: an average of others changes in another way.
     """
+    if since is None:
+        return None
     worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
     weights = [tensor for tensor in step.tensors["weights"] if tensor.worker == worker]
     norms = gradient_norms(step)
@@ -115,10 +117,10 @@ def latest_update(step: Step, since: int | None) -> Update | None:
         for tensor in weights
         if (change := tensor.summary.update_l2) is not None and (size := _size(tensor))
     ]
-    if since is None or not moved:
+    if not moved:
         return None
     relative, _, weight = sorted(moved, key=lambda move: move[:2])[len(moved) // 2]
-    found = layers(step, weights)
+    found = layers(step, weights, norms)
     paces = [math.log(change / gradient) for gradient, change, _ in found if change and gradient]
     return Update(
         steps=max(1, step.mode_step - since),
@@ -141,9 +143,13 @@ def followed(
     return {**state, "at": step.mode_step}, update, loss
 
 
-def layers(step: Step, weights: Sequence[Tensor]) -> list[tuple[float, float, float]]:
-    """Return |g|, |Δw| and |w| of each weight; of all together if names do not match."""
-    norms = gradient_norms(step)
+def layers(
+    step: Step, weights: Sequence[Tensor], norms: Mapping[tuple[str, str], float]
+) -> list[tuple[float, float, float]]:
+    """Return |g|, |Δw| and |w| of each weight; of all together if names do not match.
+
+    norms: of the step, by ``gradient_norms``.
+    """
     if not weights:
         return []
     found = [
@@ -182,14 +188,26 @@ def total_norm(step: Step) -> float:
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
     """Return the norm of each weight's gradient, by worker and name; the largest of the saves that
     a rule reads."""
-    names = {base_name(weight.name) for weight in step.tensors["weights"]}
+    gradients = step.tensors["gradients"]
+    names = _weights_of(
+        tuple([each.name for each in gradients]),
+        tuple([each.name for each in step.tensors["weights"]]),
+    )
     norms = {}
-    for tensor in step.tensors["gradients"]:
-        name = weight_of(base_name(tensor.name), names)
-        known = [each.summary.l2 for each in (tensor, *tensor.previous)]
-        if name is not None and tensor.summary.l2 is not None:
-            norms[tensor.worker, name] = max(norm for norm in known if norm is not None)
+    for tensor, name in zip(gradients, names, strict=True):
+        norm = tensor.summary.l2
+        if name is not None and norm is not None:
+            for earlier in tensor.previous:
+                norm = max(norm, earlier.summary.l2 or 0.0)
+            norms[tensor.worker, name] = norm
     return norms
+
+
+@lru_cache(maxsize=4)  # several rules ask, and the next step has the same
+def _weights_of(gradients: tuple[str, ...], weights: tuple[str, ...]) -> tuple[str | None, ...]:
+    """Return the weight of each gradient, by their names."""
+    names = {base_name(weight) for weight in weights}
+    return tuple([weight_of(base_name(gradient), names) for gradient in gradients])
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,7 +12,7 @@ from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import LOSSES
 from tocsin.rules._spikes import GRADIENTS_BETWEEN, with_spikes, without_spikes
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
-from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
+from tocsin.rules.gradients._updates import OBJECTIVES, gradient_norms, layers, total_loss
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
@@ -102,7 +102,8 @@ class GradientExplosion(Rule):
         if loss is not None and not math.isfinite(loss):
             loss = None
         after, scale = _with_loss(state, loss)
-        reach = sum(gradient * size for gradient, _, size in layers(step, weights))
+        found = layers(step, weights, gradient_norms(step))
+        reach = sum(gradient * size for gradient, _, size in found)
         now = (reach or norm) / scale
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
