@@ -13,14 +13,14 @@ from pathlib import Path
 
 from tocsin.histories.cells import number
 from tocsin.histories.lines import Lines, on_screen
-from tocsin.histories.names import has_phase, is_loss
+from tocsin.histories.names import has_phase, is_loss, is_of_evaluation
 from tocsin.histories.scalar import Note, Row
 
 _LONGEST = 4000  # characters of a line that is looked at
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE = (
     rf"(?:tensor\()?(?P<value>{_NUMBER}%?|-?nan|[-+]?inf(?:inity)?)"
-    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?)?(?![\w:]|\.\w))"
+    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?)?(?![\w:]|\.\w|\s*[-=]+>))"  # a change, as 0.5 -> 0.25
 )
 
 # What counts, and the name that it has in a row. The first that matches counts.
@@ -65,6 +65,7 @@ _PHASE = re.compile(
 )
 _LEAD = re.compile(  # date, time, level, module
     r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?Z?\]?|"
+    r"\[[\d./|, T-]*\d:\d\d[\d./:|, T-]*\]|"
     r"[IWE]\d{4} [\d:.]+\s+\d+ \S+\]|[\s|:-]|\[?(?:INFO|DEBUG|WARNING|root|__main__)\]?:?)+"
 )
 _NO_NAME = {"eta", "total", "took", "seed", "size", "num", "of", "max", "at"}
@@ -80,6 +81,7 @@ class Printed:
         self._lines = Lines(path)
         self._at: dict[str, float] = {}
         self._names: set[str] = set()  # that have a number there
+        self._evaluation = ""  # that the last line with a counter began: "Eval epoch: 4"
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         if self._lines.begins():
@@ -100,6 +102,13 @@ class Printed:
             if any(self._at.get(name) != at for name, at in counters.items()):
                 self._names = set()
             self._at |= counters
+            if counters:
+                self._evaluation = "" if values else _evaluation_of(line)
+            elif self._evaluation:
+                values = {
+                    name if has_phase(name) else f"{self._evaluation}/{name}": value
+                    for name, value in values.items()
+                }
             if values and self._at:
                 again = not self._names.isdisjoint(values)
                 sums_up = 0 < len(counters) < len(self._at)
@@ -162,6 +171,12 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
         if value is not None and name and name not in values:
             values[name] = value
     return counters, values
+
+
+def _evaluation_of(line: str) -> str:
+    """Return the phase of an evaluation that a line names; "" for none, and for training."""
+    found = _PHASE.match(_LEAD.sub("", on_screen(line)))
+    return found[1].lower() if found and is_of_evaluation(found[1]) else ""
 
 
 def _done(text: str, spans: list[tuple[int, int]]) -> str | None:
