@@ -68,6 +68,9 @@ _LEAD = re.compile(  # date, time, level, module
     r"\[[\d./|, T-]*\d:\d\d[\d./:|, T-]*\]|"
     r"[IWE]\d{4} [\d:.]+\s+\d+ \S+\]|[\s|:-]|\[?(?:INFO|DEBUG|WARNING|root|__main__)\]?:?)+"
 )
+_TENSOR = re.compile(r"[\w/]+/\w+:\d+(?![\d.eE])")  # of TensorFlow: "bert/pooler/dense/bias:0"
+_COUNTED = re.compile(r"(?:epoch|ep|step|iter)_?\d+", re.IGNORECASE)
+_NOT_FIRST = {"set", "net", "output", "epoch", "step", "iter", "info"}
 _NO_NAME = {"eta", "total", "took", "seed", "size", "num", "of", "max", "at"}
 
 
@@ -163,6 +166,7 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
             counters["batch"] = float(done)
     values: dict[str, float] = {}
     phase = _PHASE.match(text)
+    text = _TENSOR.sub(lambda tensor: " " * len(tensor[0]), text)
     for found in (*_PAIR.finditer(text), *_BARE.finditer(text)):
         if any(low <= found.start("value") < high for low, high in spans):
             continue
@@ -194,7 +198,7 @@ def _is_path(word: str) -> bool:
 def _name(found: str, phase: str, at: int) -> str:
     """The name of a number; that of its line's phase comes first, if it has none itself."""
     words = found.strip(" -#'").replace("'s ", "/").split()
-    while words and words[0].lower() in ("set", "net", "output", "epoch", "step", "iter", "info"):
+    while words and (words[0].lower() in _NOT_FIRST or _COUNTED.fullmatch(words[0])):
         words = words[1:]
     if not words or words[-1].lower() in _NO_NAME or any(map(_is_path, words)):
         return ""

@@ -180,7 +180,9 @@ def test_rows_without_a_loss_do_not_decide_what_counts(tmp_path: Path) -> None:
     [
         ("Model is improving ppl: inf --> 5.45.", {}),
         ("epoch 3: learning rate 0.001 -> 0.0001, loss 0.5", {"loss": 0.5}),
+        ("INFO:absl:  name = crf_loss/transition:0, shape = (9, 9)", {}),
+        ("  ep007 loss=0.25 std=0.5", {"loss": 0.25, "std": 0.5}),
     ],
 )
-def test_a_change_is_no_value(line: str, expected: dict[str, float]) -> None:
+def test_what_is_no_value_or_no_name(line: str, expected: dict[str, float]) -> None:
     assert parsed(line)[1] == expected
