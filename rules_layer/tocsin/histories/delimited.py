@@ -38,6 +38,7 @@ class Delimited:
         self._runs = False  # whether the columns are of several runs
         self._delimiter = ","
         self._ahead: list[str] = []  # lines that were looked at
+        self._headers: dict[int, list[str]] = {}  # the newest of each length
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         begins = self._lines.begins()
@@ -66,10 +67,15 @@ class Delimited:
             elif all(_is_number(cell) for cell in self._header):
                 self._ahead = [first, *islice(lines, 1)]
                 self._header = _of_numbers(self._ahead, self._delimiter, self.path)
-            self._names, self._runs = _columns(self._header, self.path)
+            self._use(self._header)
         elif not growing:
             raise BadHistory(f"{self.path} is empty: the first line of a CSV names its columns")
         return bool(first)
+
+    def _use(self, header: list[str]) -> None:
+        """Read the next rows with these names: a file may have several tables in turns."""
+        self._header = header
+        self._names, self._runs = _columns(header, self.path)
 
     def _split(self, lines: Iterator[str]) -> Iterator[list[str]]:
         if self._delimiter == _SPACES:
@@ -82,9 +88,15 @@ class Delimited:
         for cells in self._split(lines):
             if self._delimiter == "|" and _RULE.fullmatch("".join(cells)):
                 continue
-            if cells == self._header or _is_header(cells, self._header):
-                self._header, (self._names, self._runs) = cells, _columns(cells, self.path)
+            if cells in (self._header, self._headers.get(len(cells))) or _is_header(
+                cells, self._header
+            ):
+                self._headers[len(self._header)] = self._header
+                self._use(cells)
                 continue
+            if len(cells) != len(self._header) and (other := self._headers.get(len(cells))):
+                self._headers[len(self._header)] = self._header
+                self._use(other)
             names = self._names
             cells = _without_blanks(cells, len(names))
             if len(cells) == len(self._header) + 1 and cells[-1].strip() and not counts:

@@ -18,7 +18,7 @@ from tocsin.histories.counters import (
     counter_key,
     is_counter,
 )
-from tocsin.histories.names import is_phase
+from tocsin.histories.names import is_loss, is_phase
 from tocsin.histories.scalar import BadHistory, Row, Scalar
 from tocsin.words import clean
 
@@ -157,7 +157,10 @@ def layout_of(rows: Sequence[Row], path: Path, step: str | None = None) -> Layou
     named = [
         name
         for name, column in columns.items()
-        if len(column.texts) > 1 and counter_key(name) not in _TIMES and name != plain.phase
+        if len(column.texts) > 1
+        and counter_key(name) not in _TIMES
+        and name != plain.phase
+        and not column.example.startswith("[")  # an array
     ]
     uncounted = not (found.counter.columns or found.names or found.trainings)
     if uncounted and named and any(found.entry(row).scalars for row in rows):
@@ -178,7 +181,11 @@ def _with_trainings(
     *,
     given: bool,
 ) -> Layout:
-    """The layout with its counter, and with columns of trainings if these explain what repeats."""
+    """The layout with its counter, and with columns of trainings if these explain what repeats.
+
+    If rows have losses, these decide: others may have no step, such as those of a class.
+    """
+    rows = [row for row in rows if any(map(is_loss, plain.entry(row).scalars))] or rows
     counter = best_counter(known, [plain.entry(row) for row in rows], given=given)
     cost = counter.cost + counter.same if counter else len(rows)
     if cost and known:

@@ -26,12 +26,13 @@ _STEP = re.compile(
 )
 _WAIT = re.compile(
     r"(?<![a-z])(?:(?:data|data_?loader|data_?load(?:ing)?|load|fetch|input)_?(?:wait_?)?time|"
-    r"time_?data|data_?wait|wait_?data)(?![a-z])"
+    r"time_?data|data_?wait|wait_?data|reader_?cost)(?![a-z])"
 )
 _GPU = re.compile(
     r"(?<![a-z])gpu_?\d*[./_]?(?:util\w*|usage)(?![a-z])|(?<![a-z])util\w*[./_]gpu(?![a-z])|"
     r"system[./]gpu[./]\d+[./]gpu$"
 )
+_OF_STEP = re.compile(r"(?:^|/)time$|(?<![a-z])batch_?cost$", re.IGNORECASE)
 _MILLISECONDS = re.compile(r"(?<![a-z])ms(?![a-z])")
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FEW = 5  # values that a clock has risen at
@@ -53,14 +54,14 @@ def measured_columns(scalars: Iterable[Scalar]) -> dict[str, Measured]:
     """Return the columns about the machine whose numbers fit their names.
 
     A duration that never falls is a clock; a utilization of at most 1 is no percentage. Where the
-    time for data is known, a column ``time`` is that of the step.
+    time for data is known, a column ``time`` or ``batch_cost`` is that of the step.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for scalar in scalars:
         values[scalar.name].append(scalar.value)
     found = {name: kind for name in values if (kind := _kind(name)) is not None}
     if WAIT in found.values():
-        found |= dict.fromkeys((name for name in values if _last(name) == "time"), STEP)
+        found |= dict.fromkeys(filter(_OF_STEP.search, values), STEP)
     return {
         name: Measured(kind, 1e-3 if _MILLISECONDS.search(_words(name)) else 1.0)
         for name, kind in found.items()
@@ -94,10 +95,6 @@ def _fits(kind: str, values: Sequence[float]) -> bool:
         rises = len(known) > _FEW and all(before < after for before, after in pairwise(known))
         return not rises
     return 1 < max(known) <= 100
-
-
-def _last(name: str) -> str:
-    return name.rsplit("/", 1)[-1].lower()
 
 
 def _words(name: str) -> str:

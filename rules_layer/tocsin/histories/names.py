@@ -35,7 +35,8 @@ _LOSS = re.compile(
 _NO_LOSS = re.compile(
     r"(?<![a-z])(?:best|min|max|std|var|delta|target|grad|ema_decay|precision|recall|f1|f_?score|"
     r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio|code|"
-    r"alpha|beta|gamma|lambda|coef|coefficient|margin)(?![a-z])",
+    r"alpha|beta|gamma|lambda|coef|coefficient|margin|"
+    r"(?:reader|batch)_?cost)(?![a-z])",
     re.IGNORECASE,
 )
 _SURELY_LOSS = re.compile(r"loss(?:es)?$", re.IGNORECASE)

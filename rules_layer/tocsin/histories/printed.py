@@ -13,14 +13,14 @@ from pathlib import Path
 
 from tocsin.histories.cells import number
 from tocsin.histories.lines import Lines, on_screen
-from tocsin.histories.names import has_phase, is_loss
+from tocsin.histories.names import has_phase, is_loss, is_of_evaluation
 from tocsin.histories.scalar import Note, Row
 
 _LONGEST = 4000  # characters of a line that is looked at
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE = (
     rf"(?:tensor\()?(?P<value>{_NUMBER}%?|-?nan|[-+]?inf(?:inity)?)"
-    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?)?(?![\w:]|\.\w))"
+    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?)?(?![\w:]|\.\w|\s*[-=]+>))"  # a change, as 0.5 -> 0.25
 )
 
 # What counts, and the name that it has in a row. The first that matches counts.
@@ -65,8 +65,12 @@ _PHASE = re.compile(
 )
 _LEAD = re.compile(  # date, time, level, module
     r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?Z?\]?|"
+    r"\[[\d./|, T-]*\d:\d\d[\d./:|, T-]*\]|"
     r"[IWE]\d{4} [\d:.]+\s+\d+ \S+\]|[\s|:-]|\[?(?:INFO|DEBUG|WARNING|root|__main__)\]?:?)+"
 )
+_TENSOR = re.compile(r"[\w/]+/\w+:\d+(?![\d.eE])")  # of TensorFlow: "bert/pooler/dense/bias:0"
+_COUNTED = re.compile(r"(?:epoch|ep|step|iter)_?\d+", re.IGNORECASE)
+_NOT_FIRST = {"set", "net", "output", "epoch", "step", "iter", "info"}
 _NO_NAME = {"eta", "total", "took", "seed", "size", "num", "of", "max", "at"}
 
 
@@ -80,6 +84,7 @@ class Printed:
         self._lines = Lines(path)
         self._at: dict[str, float] = {}
         self._names: set[str] = set()  # that have a number there
+        self._evaluation = ""  # that the last line with a counter began: "Eval epoch: 4"
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         if self._lines.begins():
@@ -100,6 +105,13 @@ class Printed:
             if any(self._at.get(name) != at for name, at in counters.items()):
                 self._names = set()
             self._at |= counters
+            if counters:
+                self._evaluation = "" if values else _evaluation_of(line)
+            elif self._evaluation:
+                values = {
+                    name if has_phase(name) else f"{self._evaluation}/{name}": value
+                    for name, value in values.items()
+                }
             if values and self._at:
                 again = not self._names.isdisjoint(values)
                 sums_up = 0 < len(counters) < len(self._at)
@@ -154,6 +166,7 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
             counters["batch"] = float(done)
     values: dict[str, float] = {}
     phase = _PHASE.match(text)
+    text = _TENSOR.sub(lambda tensor: " " * len(tensor[0]), text)
     for found in (*_PAIR.finditer(text), *_BARE.finditer(text)):
         if any(low <= found.start("value") < high for low, high in spans):
             continue
@@ -162,6 +175,12 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
         if value is not None and name and name not in values:
             values[name] = value
     return counters, values
+
+
+def _evaluation_of(line: str) -> str:
+    """Return the phase of an evaluation that a line names; "" for none, and for training."""
+    found = _PHASE.match(_LEAD.sub("", on_screen(line)))
+    return found[1].lower() if found and is_of_evaluation(found[1]) else ""
 
 
 def _done(text: str, spans: list[tuple[int, int]]) -> str | None:
@@ -179,7 +198,7 @@ def _is_path(word: str) -> bool:
 def _name(found: str, phase: str, at: int) -> str:
     """The name of a number; that of its line's phase comes first, if it has none itself."""
     words = found.strip(" -#'").replace("'s ", "/").split()
-    while words and words[0].lower() in ("set", "net", "output", "epoch", "step", "iter", "info"):
+    while words and (words[0].lower() in _NOT_FIRST or _COUNTED.fullmatch(words[0])):
         words = words[1:]
     if not words or words[-1].lower() in _NO_NAME or any(map(_is_path, words)):
         return ""

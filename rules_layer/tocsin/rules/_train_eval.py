@@ -85,14 +85,14 @@ class FinishedEvaluation:
 
     @property
     def noise(self) -> float:
-        """How much the last evaluations go up and down, on average."""
+        """The mean distance of the last evaluations from their neighbours, where they turn."""
         costs = self.costs
         turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
         return fmean(turns or [0.0])
 
     @property
     def risen(self) -> int:
-        """How many of the last evaluations in a row each had a higher cost than the one before."""
+        """The number of the last evaluations in a row that each cost more than the one before."""
         rises = [before < after for before, after in pairwise(self.costs)]
         return next((n for n, rose in enumerate(reversed(rises)) if not rose), len(rises))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tocsin.histories import GPU, STEP, WAIT
 from tocsin.histories.machine import Measured, measured_columns
+from tocsin.histories.names import is_loss
 from tocsin.histories.scalar import Scalar
 
 
@@ -42,3 +43,14 @@ def test_milliseconds_are_seconds() -> None:
         "step_time_ms": Measured(STEP, 1e-3),
         "ms_per_iter": Measured(STEP, 1e-3),
     }
+
+
+def test_costs_of_paddle_are_durations_and_no_losses() -> None:
+    rows = [
+        Scalar(name, step, value)
+        for step in range(9)
+        for name, value in (("avg_reader_cost", 0.01), ("avg_batch_cost", 0.5), ("loss", 2.0))
+    ]
+    kinds = {name: column.kind for name, column in measured_columns(rows).items()}
+    assert kinds == {"avg_reader_cost": "wait", "avg_batch_cost": "step"}
+    assert not is_loss("avg_batch_cost")

@@ -146,3 +146,43 @@ def test_a_configuration_has_no_losses(tmp_path: Path) -> None:
     path.write_text("MAX_ITER: 24000\nFOCAL_LOSS_ALPHA: 0.25\nFOCAL_LOSS_GAMMA: 2.0\n" * 2)
     with pytest.raises(BadHistory, match="neither a table"):
         reader_of(path)
+
+
+def test_lines_after_the_beginning_of_an_evaluation_are_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "".join(
+            f"[03.24.23|09:5{epoch}:11] Training epoch: {epoch}\n"
+            f"[03.24.23|09:5{epoch}:31] \tmean_loss: {4 - epoch}\n"
+            f"[03.24.23|09:5{epoch}:41] Eval epoch: {epoch}\n"
+            f"[03.24.23|09:5{epoch}:51] \tmean_loss: {6 - epoch}\n"
+            for epoch in range(4)
+        )
+    )
+    run, _ = read(path)
+    assert curve(run, "mean_loss") == {0: 4.0, 1: 3.0, 2: 2.0, 3: 1.0}
+    assert curve(run, "eval/mean_loss") == {0: 6.0, 1: 5.0, 2: 4.0, 3: 3.0}
+
+
+def test_rows_without_a_loss_do_not_decide_what_counts(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    classes = "".join(f"{name}: precision: 0.5; recall: 0.25\n" for name in ("PER", "LOC", "ORG"))
+    path.write_text(
+        "".join(f"Iter: {at} | Train Loss: {9 - at / 100}\n{classes}" for at in range(0, 900, 100))
+    )
+    run, line = read(path)
+    assert curve(run, "Train Loss") == {at: 9 - at / 100 for at in range(0, 900, 100)}
+    assert "9 steps by step" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Model is improving ppl: inf --> 5.45.", {}),
+        ("epoch 3: learning rate 0.001 -> 0.0001, loss 0.5", {"loss": 0.5}),
+        ("INFO:absl:  name = crf_loss/transition:0, shape = (9, 9)", {}),
+        ("  ep007 loss=0.25 std=0.5", {"loss": 0.25, "std": 0.5}),
+    ],
+)
+def test_what_is_no_value_or_no_name(line: str, expected: dict[str, float]) -> None:
+    assert parsed(line)[1] == expected

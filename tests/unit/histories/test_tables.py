@@ -313,3 +313,14 @@ def test_columns_of_numbers_need_names(tmp_path: Path) -> None:
     path.write_text("".join(f"{n} {1 / (n + 1)} {n / 9}\n" for n in range(9)))
     with pytest.raises(BadHistory, match="name the columns, as in: epoch,loss"):
         read(path)
+
+
+def test_two_tables_in_turns(tmp_path: Path) -> None:
+    path = tmp_path / "progress.csv"
+    path.write_text(
+        "Timesteps,loss,Return\n0,8.0,1.0\nMeanGate,MaxGate\n[0.2 0.7],[0.3 0.8]\n"
+        + "".join(f"{n},{8.0 - n},1.0\n[0.2 0.{n}],[0.3 0.8]\n" for n in range(1, 8))
+    )
+    run, line = read(path)
+    assert curve(run, "loss") == {n: 8.0 - n for n in range(8)}
+    assert "MeanGate (as '[0.2 0.7]')" in line
