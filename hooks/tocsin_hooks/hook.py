@@ -436,7 +436,7 @@ class Hook:
         """Steps begun so far, by mode and altogether (GLOBAL): for a checkpoint, as JSON."""
         return self._loop.position.counts
 
-    @_guarded("a checkpoint is not noted")
+    @_guarded("a checkpoint is not recorded")
     def checkpoint(self, path: str | Path) -> None:
         """Note that the training has just saved a checkpoint, of the steps so far.
 

@@ -122,7 +122,7 @@ class StepRecorder:
         import torch
 
         if torch.autograd._profiler_enabled():
-            raise RuntimeError("the training uses PyTorch's profiler itself at present")
+            raise RuntimeError("the training itself is using PyTorch's profiler")
         self._begun = time.monotonic()
         self._ready, self._detail = None, ""
         self._profiler = torch.profiler.profile(

@@ -64,7 +64,7 @@ class FrozenBody:
         self.begins()
         if hook is None:
             return
-        with Guard(hook.trouble, "layers that are not trained are not looked at"):
+        with Guard(hook.trouble, "frozen layers are not checked"):
             self._judged = True
             if (model is None or is_frozen_at_random(model)) and hook.begin(Mode.EVAL):
                 save_contracts(hook, [_CONTRACT], self._place)

@@ -32,7 +32,7 @@ def refusal(kind: str, recipient: str, allowed: Collection[str]) -> str | None:
 
 def _fault(kind: str, recipient: str) -> str | None:
     if kind not in _FAULTS:
-        return f"{clean(kind, 40)!r} has no recipients: only email and sms have"
+        return f"{clean(kind, 40)!r} takes no recipients: only email and sms do"
     return _FAULTS[kind](recipient)
 
 

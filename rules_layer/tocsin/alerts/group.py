@@ -226,8 +226,8 @@ def decode_group(data: bytes) -> AlertGroup:
         raise ValueError(f"not a group of alerts: {error}") from error
     if group.version > VERSION:
         raise ValueError(
-            f"not a group of alerts: it is of version {group.version}, and this is the code of "
-            f"{VERSION}"
+            f"not a group of alerts: it has version {group.version}, but this code reads up to "
+            f"version {VERSION}"
         )
     return group
 

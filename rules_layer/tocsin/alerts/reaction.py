@@ -260,7 +260,7 @@ class GroupUnitOfWork:
             try:
                 self.ports.timer.flush(group.run, task.claimed_until - self.ports.now() + 1)
             except Exception as error:  # noqa: BLE001  # then it is patrol's
-                self.report.log.append(f"nobody looks after {task.id} at once: {error}")
+                self.report.log.append(f"{task.id} waits for the patrol: {error}")
 
     def _report(self, before: AlertGroup, after: AlertGroup) -> None:
         """Count the decisions, and list them for the log."""

@@ -27,7 +27,7 @@ STACK_PAUSE = 10.0
 
 Show = Callable[[RenderableType], None]
 
-_FOOTER = "q quits, and the training goes on"
+_FOOTER = "press q to quit; the training continues"
 
 
 class Quit(Exception):

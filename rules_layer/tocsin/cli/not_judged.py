@@ -77,7 +77,7 @@ def exit_code(document: Document, fail_on: Severity = Severity.INFO) -> int:
     if any(fails(rule, fail_on) for rule in document["rules"]):
         return FOUND
     if nothing_judged(document):
-        note(f"nothing could be judged: {why_nothing(document)}")
+        note(f"no rule could judge the run: {why_nothing(document)}")
         return WRONG
     if failed := errors(document):
         note(failed)

@@ -43,8 +43,8 @@ def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False)
         return named_as_run(open_run(url, note=note), note)
     if may_come:
         raise CommandError(
-            f"{url} is a history of another tool: tocsin check reads it as it stands, "
-            "tocsin watch while it grows"
+            f"{url} is a history of another tool: read it with tocsin check, "
+            "or follow it with tocsin watch"
         )
     return as_run(reader, note, choices, configure=watch_of_history)
 

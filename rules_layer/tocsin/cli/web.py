@@ -168,7 +168,7 @@ class WebServer(ThreadingHTTPServer):
 
 def serve(server: WebServer, what: str, *, open_page: bool) -> int:
     """Serve until Ctrl-C, and return the exit code. The first look begins when it listens."""
-    lines_to_stdout([f"{what}: {server.url} (Ctrl-C ends it, and the training goes on)"])
+    lines_to_stdout([f"{what}: {server.url} (press Ctrl-C to stop; the training continues)"])
     if open_page:
         webbrowser.open(server.url)
     server.prepare()

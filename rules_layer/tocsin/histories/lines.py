@@ -57,9 +57,7 @@ class Lines:
                         "export the scalars only"
                     )
                 if b"\0" in line:
-                    raise BadHistory(
-                        f"{self.path}, line {at}: no text in UTF-8; export it as UTF-8"
-                    )
+                    raise BadHistory(f"{self.path}, line {at}: not UTF-8 text; export it as UTF-8")
                 if growing and not line.endswith(b"\n"):
                     return
                 if at == 1:

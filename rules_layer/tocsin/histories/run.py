@@ -170,8 +170,7 @@ class HistoryRun:
             if not instead:
                 shown = clean(", ".join(sorted(names)), 200)
                 raise BadHistory(
-                    f"{self._reader.path}: no loss of a training: name it with --loss NAME, of: "
-                    f"{shown}"
+                    f"{self._reader.path}: no training loss: name one with --loss NAME, of: {shown}"
                 )
             self._roles |= dict.fromkeys(instead, Role.LOSS)
         return self._roles

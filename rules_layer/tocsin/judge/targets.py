@@ -116,7 +116,7 @@ def mail(url: str, context: Callable[[], ssl.SSLContext] = ssl.create_default_co
                 else:
                     secured = secure
                 if user and not secured:
-                    raise Rejected(f"{host} offers no TLS, without which no password is sent")
+                    raise Rejected(f"{host} offers no TLS: passwords are sent over TLS only")
                 if user:
                     server.login(user, password)
                 server.send_message(message)

@@ -172,7 +172,7 @@ def _read(
 def _note_broken(note: Note, storage: Storage, found: Object, broken: int) -> None:
     if broken:
         lines = "line that is" if broken == 1 else "lines that are"
-        note(f"{found.key} of run {storage.url}: skipped {broken:,} {lines} not whole")
+        note(f"{found.key} of run {storage.url}: skipped {broken:,} {lines} incomplete")
 
 
 def _touching(

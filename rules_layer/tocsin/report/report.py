@@ -189,9 +189,9 @@ def _missing(
     failed = [r for r in found["rules"] if r["RuleEvaluationStatus"] == RuleStatus.ERROR]
     if failed:
         names = ", ".join(rule["RuleConfigurationName"] for rule in failed)
-        says.append(f"In Error, and not judged any more: {names}.")
+        says.append(f"In Error and no longer judged: {names}.")
     if not trace.lanes and found["steps"]["evaluated"]:
-        says.append("What the rules found step by step was not kept: there are no lanes.")
+        says.append("The verdicts of single steps were not kept: there are no lanes.")
     return says
 
 

@@ -285,4 +285,4 @@ def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None
     result = {"validation_0": {"logloss": [3, 2, 1]}, "validation_1": {"logloss": [4, 3, 2]}}
     path.write_text(json.dumps(result))
     _, line = read(path)
-    assert "no training loss: rules judge the validation loss instead" in line
+    assert "no training loss: the rules judge the validation loss instead" in line

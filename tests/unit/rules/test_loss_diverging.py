@@ -140,4 +140,4 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
 
     lost = judged(rule(), [make_step("losses", step, {"d": NAN}) for step in range(3)])[-1]
     assert lost.reason is Reason.NOT_FINITE
-    assert lost.detail == "d is nan and was not finite for 3 saves"
+    assert lost.detail == "d is nan: not finite for 3 consecutive saves"

@@ -20,11 +20,11 @@ class NotNormalizedData(Rule):
 
     The scale of a feature, or of a channel of images, is its root mean square in the step, so an
     offset counts as much as a standard deviation. Fires after three consecutive saved steps in
-    which the largest scale is above ``max_scale`` (raw measurements), no value is further from 0
-    than ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The
-    largest and the smallest tenth of the scales do not count for that. The bounds are wide:
-    standardised data, values from 0 to 16 and one-hot vectors are healthy. Ignores integers (token
-    ids, bytes), inputs with one dimension, and inputs with a name like mask, index or length.
+    which the largest scale is above ``max_scale`` (raw measurements), no absolute value is above
+    ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The factor
+    leaves out the largest and the smallest tenth of the scales. The bounds are wide: standardised
+    data, values from 0 to 16 and one-hot vectors are healthy. Ignores integers (token ids, bytes),
+    inputs with one dimension, and inputs with a name like mask, index or length.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ Of numbers: their number, mean and squares, all ``within`` their batches and all
 @register
 @dataclass(frozen=True)
 class UnshuffledData(Rule):
-    """Training batches are sorted: they hold one class or one range of values after the other.
+    """Training batches are sorted: each contains one class or one range of values.
 
     Fires when the intraclass correlation of labels is above ``correlation`` after ``batches`` saved
     batches, and the most frequent class of a batch has changed at least twice. It is (q − p) / (1 −

@@ -58,9 +58,9 @@ class EvaluationUnchanged(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "The schedule has reduced the learning rate to nothing, for example because it counts "
-        "epochs but is stepped per batch; gradients are 0; or the optimizer or the evaluation uses"
-        " another model."
+        "The schedule has reduced the learning rate to 0, for example because it counts epochs but"
+        " is stepped per batch; gradients are 0; or the optimizer or the evaluation uses another "
+        "model."
     )
     advice: ClassVar[str] = (
         "Print the learning rate, the gradient norm and one weight at two steps. The first of them"

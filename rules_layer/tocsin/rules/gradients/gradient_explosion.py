@@ -34,9 +34,9 @@ class GradientExplosion(Rule):
     median, so a lasting explosion stays reported. ExplodingTensor reports gradients that are not
     finite.
 
-    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not, in four or more moments of 50 steps. A spike is a gradient norm, relative to the loss,
-    above six times the median of the 64 steps before.
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
+    least four windows of 50 steps. A spike is a gradient norm, relative to the loss, above six
+    times the median of the 64 steps before.
 
     Parameters
     ----------

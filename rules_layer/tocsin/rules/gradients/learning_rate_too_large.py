@@ -27,13 +27,13 @@ _RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 class LearningRateTooLarge(Rule):
     """The weights change erratically and the loss does not fall: the learning rate is too large.
 
-    Fires when at least one update was too large and the loss has not fallen, which ten consecutive
-    saves must agree on. An update is too large if the median over the weights of |Δw| / |w| is at
-    least ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times
-    the loss. Both are per step: for n steps between two saves |Δw| is divided by √n, since such
-    steps partly cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` %
-    below its first value, or half of it after a peak of ten times that value. ExplodingTensor
-    reports a loss that is not finite.
+    Fires when this holds in ten consecutive saves: at least one update was too large, and the loss
+    has not fallen. An update is too large if the median over the weights of |Δw| / |w| is at least
+    ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times the
+    loss. Both are per step: for n steps between two saves |Δw| is divided by √n, since such steps
+    partly cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` % below
+    its first value, or half of it after a peak of ten times that value. ExplodingTensor reports a
+    loss that is not finite.
 
     Parameters
     ----------

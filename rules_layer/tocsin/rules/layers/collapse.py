@@ -45,7 +45,7 @@ class Collapse(Rule):
     ----------
     share: largest fraction of the start that counts as collapsed.
 
-    Example: a contrastive loss whose negatives are missing maps all images to one point.
+    Example: a contrastive loss without negative pairs maps all images to one point.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "resolve": 5}

@@ -47,7 +47,7 @@ class LossWorse(Rule):
     of what had been learned (90 % below 0). A loss that never fell must be above its start and
     above 90 % of all earlier saves. Also fires when five consecutive saves are above the best by
     ten times the whole range of the loss, and when three are not finite. Ignores a loss that
-    crosses zero, and one beside which another has fallen: competing losses rise in turns. Losses
+    crosses zero, and all losses while one of several falls: competing losses rise in turns. Losses
     without a level (adversarial, reinforcement, metric, ranking, self-supervised) are judged only
     if you name them.
 

@@ -33,10 +33,10 @@ class InputBottleneck(Rule):
 
     Fires when in each of five minutes the training waited for data for more than ``share`` of the
     time, and the mean GPU utilization was below ``gpu`` %; without a GPU the share alone decides.
-    The wait is that of ``for batch in hook.data(loader)``, or else the time between two steps,
-    if the GPU is idle during it. Ignores minutes in which no step ended. The finding names the
-    likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or has
-    too few workers.
+    ``for batch in hook.data(loader)`` measures the wait. Without it, the wait is the time between
+    two steps in which the GPU is idle. Ignores minutes in which no step ended. The finding names
+    the likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or
+    has too few workers.
 
     Parameters
     ----------

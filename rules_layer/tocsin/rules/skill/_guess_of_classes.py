@@ -102,8 +102,8 @@ def _verdict(memory: Mapping[str, Any], tensor: Tensor) -> Verdict | None:
     if count < _EVALUATIONS or memory["spent"] < _SPENT:
         return UNDECIDED
     detail = (
-        f"{tensor.name} was never below {low:.3g} in {count} evaluations, and a guess between "
-        f"{memory['classes']} classes has {guess:.3g}"
+        f"{tensor.name} was never below {low:.3g} in {count} evaluations; guessing among "
+        f"{memory['classes']} classes gives {guess:.3g}"
     )
     evidence = {"lowest": low, "guess": guess, "evaluations": count}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)

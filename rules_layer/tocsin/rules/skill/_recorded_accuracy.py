@@ -83,7 +83,7 @@ def judge_accuracy(
     """
     after = {**sketched(memory, point.value), "saves": memory.get("saves", 0) + 1}
     if classes is None:
-        missing = "no number of classes beside the accuracy: no bias, nor a loss that is a guess's"
+        missing = "no number of classes: neither an output bias nor the loss of a random guess"
         return after, not_applicable(Reason.NO_TENSOR, missing)
     blocks, chance = after["blocks"], 1.0 / classes
     if after["saves"] < enough or len(blocks) < 4:
@@ -96,8 +96,8 @@ def judge_accuracy(
     if error > _SURE * chance:
         return after, UNDECIDED
     detail = (
-        f"{point.tensor.name} is {means[-1]:.3g} after {after['saves']} saves, as at the first of "
-        f"them: chance for {classes} classes is {chance:.3g}"
+        f"{point.tensor.name} is {means[-1]:.3g} after {after['saves']} saves, no better than at "
+        f"the start: chance for {classes} classes is {chance:.3g}"
     )
     evidence = {"accuracy": means[-1], "chance": chance}
     return after, violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)

@@ -78,8 +78,8 @@ class SkillLost(Rule):
             return early
         best, skill = memory["best"], memory["skill"]
         detail = (
-            f"{site.tensor.kind or site.tensor.name}: predictions hardly fit their labels better "
-            f"than shuffled ones any more: skill {percent(skill)}, at best {percent(best)}"
+            f"{site.tensor.kind or site.tensor.name}: predictions fit their labels hardly better "
+            f"than shuffled ones: skill is {percent(skill)}, its best was {percent(best)}"
         )
         evidence = {"skill": skill, "best": best, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
