@@ -90,8 +90,8 @@ class LearningRateTooLarge(Rule):
             return state, measured(HEALTHY, thrown, self.threshold)
         weight = update.weight if update is not None else step.tensors["weights"][0]
         detail = (
-            f"a step changed the weights, such as {weight.name}, by {state['thrown']:.2g} of their"
-            f" size, and the loss went from {first:.3g} to {last:.3g}"
+            f"one step changed weights such as {weight.name} by {100 * state['thrown']:.0f} % of "
+            f"their size, and the loss went from {first:.3g} to {last:.3g}"
             f"{rate_to_try(step, state.get('gain', 0.0))}"
         )
         evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}
