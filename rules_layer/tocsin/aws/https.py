@@ -60,7 +60,7 @@ def destination(url: str, base: str = "") -> Destination:
     if parts.scheme != "https" or not host:
         raise Rejected("its URL must begin with https:// and name a host")
     if "@" in parts.netloc:
-        raise Rejected("its URL holds a user name or a password, which are never sent")
+        raise Rejected("its URL contains a user name or a password, which are never sent")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Destination(url, host, 443 if port is None else port, path)
 

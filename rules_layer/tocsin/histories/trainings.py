@@ -154,7 +154,7 @@ def _in_order(training: Training) -> Training:
     if len(lost) < len(by_name):
         for name in lost:
             del by_name[name], again[name]
-            what = f"{clean(name, 40)} (its steps repeat while the training goes on)"
+            what = f"{clean(name, 40)} (its steps repeat while the training continues)"
             training.left_out.append(what)
     if repeated := again.total():
         count = "1 value" if repeated == 1 else f"{repeated:,} values"

@@ -26,12 +26,12 @@ ENOUGH = 5
 """The number of evaluations that are needed to judge a trend."""
 
 _LARGEST = 1e100  # larger losses are ignored, as are losses that are not finite
-_SMOOTH = 3  # a level is the median of so many evaluations
+_SMOOTH = 3  # number of evaluations whose median is the level
 _PAST = 15  # evaluations in the memory
-_CLEAR = 5.0  # a clear change is so many times the noise
-_LEAST = 0.15  # of the best: a rise where the loss had hardly fallen
+_CLEAR = 5.0  # a clear change, in multiples of the noise
+_LEAST = 0.15  # of the best: the rise that counts if the loss had hardly fallen
 _ENOUGH = 0.75  # a rise by this share of the best is clear, however far the loss had fallen
-_RECOVERED = 3.0  # a clear rise is so many times the largest rise that was followed by a new best
+_RECOVERED = 3.0  # a clear rise, in multiples of the largest rise that a new best followed
 
 # XGBoost: train-rmse, validation_0-rmse. LightGBM: training's l2, valid_0's l2. Others: val_loss.
 _PREFIX = re.compile(

@@ -121,7 +121,7 @@ class Parameters:
     def _is_meta(self, path: str, parameter: Any) -> bool:
         if parameter.is_meta and not self._reported_meta:
             self._reported_meta = True
-            error = ValueError("it is on the device meta, which holds no values")
+            error = ValueError("it is on the device meta, which has no values")
             self._step.hook.trouble(f"parameter {path} is not captured", error)
         return bool(parameter.is_meta)
 

@@ -19,7 +19,7 @@ from tocsin.rules.skill._classes import (
     worker_batches,
 )
 
-_MOST_CLASSES = 1000  # more are not counted: the state has a number for each pair
+_MOST_CLASSES = 1000  # more classes are not counted: the state has a number for each pair
 
 
 @register

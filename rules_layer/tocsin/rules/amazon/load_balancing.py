@@ -22,7 +22,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, wors
 from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, known, none_of, system, where
 
 _USED = 1.0  # % that a GPU must reach once to count
-_MINUTES = 5  # in a row that must show it
+_MINUTES = 5  # consecutive minutes that must show it
 
 
 @register

@@ -11,7 +11,7 @@ from tocsin.rules.machine._durations import Counts, counted, is_measured, outlie
 from tocsin.rules.machine._machine import durations, none_of, timed
 
 _ENOUGH = 100  # steps
-_RATIO = 1.5  # medians that an outlier takes at least
+_RATIO = 1.5  # smallest duration of an outlier, in medians
 _MOST_WORKERS = 48  # more are left out, so that the state stays small
 _MOST_BINS = 400  # of a worker
 

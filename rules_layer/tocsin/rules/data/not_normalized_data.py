@@ -10,7 +10,7 @@ from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.data._inputs import INPUTS, has_features, moments
 
-_ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
+_ROUNDING = 1e-6  # of the largest scale: a smaller one is a centred constant feature
 
 
 @register

@@ -14,7 +14,7 @@ from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, read_los
 from tocsin.rules.evaluation._starts import Start, is_known, with_starts
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, sites
 
-_TOGETHER = 3  # evaluations, of which the median counts
+_TOGETHER = 3  # evaluations whose median counts
 
 
 @dataclass(frozen=True)

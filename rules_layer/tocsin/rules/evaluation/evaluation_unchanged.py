@@ -26,7 +26,7 @@ from tocsin.rules._verdicts import (
 )
 from tocsin.rules._window import rounded
 
-_EQUAL = 1e-4  # of a loss: a model that is updated changes it by more
+_EQUAL = 1e-4  # of a loss: updates change it by more
 _VARIES = 0.01  # of a training loss, by which its saves differ at least
 _NOTHING = 1e-3  # of the first loss: there is nothing left to learn
 _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")  # their shares are equal by chance

@@ -16,8 +16,8 @@ from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
-_LITTLE = 0.1  # of all that losses have changed
-_NOW = 3  # saves whose median is the loss of now
+_LITTLE = 0.1  # of the range of all losses
+_NOW = 3  # saves whose median is the current loss
 
 
 @register

@@ -17,7 +17,7 @@ from tocsin.rules.gradients._updates import (
     rate_to_try,
 )
 
-_WINDOW = 5  # saves of whose losses the median is taken
+_WINDOW = 5  # saves whose median loss is compared
 _BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
 _RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 

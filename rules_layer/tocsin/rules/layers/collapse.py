@@ -20,10 +20,10 @@ from tocsin.rules._window import rounded
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
 
 _ROWS = 8  # fewer samples show no variation
-_COLUMNS = 8  # fewer are no embedding: a value, a position
-_FIRST = 5  # saves at the start, of which the most is compared
+_COLUMNS = 8  # fewer columns are not an embedding
+_FIRST = 5  # first saves, whose largest variation is compared
 _MOST = 8  # outputs that are followed
-_HALF = 0.5  # of the variation of the labels: less of it is a warning
+_HALF = 0.5  # of the starting deviation: less is a warning
 
 SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 

@@ -14,7 +14,7 @@ from tocsin.rules._spikes import LOSSES_BETWEEN, with_spikes, without_spikes
 from tocsin.rules._verdicts import not_applicable, violation, worst_verdict
 from tocsin.rules._window import tracked
 
-NOT_FINITE = 3  # saves in a row: such a loss does not come back
+NOT_FINITE = 3  # consecutive saves: such a loss does not recover
 
 Remember = Callable[[Memory, float], Memory]
 """Adds a cost to the memory of its series."""

@@ -13,7 +13,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import rounded
 from tocsin.rules.loss._losses import judge_series
 
-_STEPS = 200  # of training, in which a rate may rise by any factor, too
+_STEPS = 200  # training steps in which a rate may also rise by any factor
 
 
 @register

@@ -30,10 +30,10 @@ from tocsin.rules._window import in_digits
 from tocsin.rules.loss._beside import Level, level_at, own_level, remembered, same_scale
 
 _MOST_RUNS = 8  # each is read as a whole
-_MOST_SERIES = 16  # losses of a run: more are those of single classes
+_MOST_SERIES = 16  # losses of a run: more are losses of single classes
 _ERRORS = 3.0  # standard errors: one run in 700 differs by as much without a cause
 _ORDER = (Outcome.VIOLATION, Outcome.HEALTHY, Outcome.UNDECIDED)
-_OF_START = 0.1  # of the gradient norm at the start: a smaller difference says nothing
+_OF_START = 0.1  # of the gradient norm at the start: a smaller difference does not count
 
 Beside = tuple[Level, Sequence[tuple[str, Level]]]
 """The run's own level, and those of baselines by the names of these."""

@@ -22,7 +22,7 @@ from tocsin.rules.machine._machine import (
 )
 
 _BUSY = 90.0  # % of a core
-_OWN = 50.0  # % of a core that the training and its children use, if they are why it is busy
+_OWN = 50.0  # % of a core that the training must use to be the cause
 _WAITING = 50.0  # % of a core's time that it waits for disks
 
 

@@ -24,12 +24,12 @@ BIASES = Read(roles=(Role.BIAS,), fields=("size",))
 
 _ACCURACY = re.compile(r"(?i)(?<![a-z])acc(?:uracy)?(?![a-z])")
 _ERRORS = 3.0  # standard errors that a mean may be from chance
-_NEAR = 0.1  # of chance: so far a mean may always be
+_NEAR = 0.1  # of chance: a deviation that is always allowed
 _SURE = 0.5  # of chance: with larger errors nothing is known
 _LOSS = re.compile(r"(?i)(?:^|[/_.])loss$")
-_LEAST_LOSS = 0.66  # of a guess between two classes, and a little less
+_LEAST_LOSS = 0.66  # loss of a guess between two classes, and a little less
 _FAR = 1e6  # larger losses count as this, so that their mean is finite
-_LARGEST_LOSS = 7.0  # of a guess between a thousand
+_LARGEST_LOSS = 7.0  # loss of a guess among a thousand classes
 
 
 def recorded_accuracy(step: Step) -> Point | None:

@@ -10,7 +10,7 @@ from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, percent, recent
 
-_COMPARISONS = 12  # in what is judged together, at least
+_COMPARISONS = 12  # comparisons that are judged together, at least
 _WINDOW = 0.125  # of all saves
 _LOOKS = 3  # in a row
 
