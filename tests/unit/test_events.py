@@ -480,7 +480,7 @@ def test_refuses_what_lacks_a_field(missing: str) -> None:
     ],
 )
 def test_refuses_other_messages_in_one_line(body: str | bytes) -> None:
-    with pytest.raises(BadEvent, match=r"^not an event ") as refused:
+    with pytest.raises(BadEvent, match=r"^not a Tocsin event") as refused:
         decode(body)
     assert len(str(refused.value).splitlines()) == 1
     assert len(str(refused.value)) < 300
