@@ -1,4 +1,4 @@
-"""The hook for any training loop: what a training script talks to."""
+"""The hook for any training loop, which a training script calls."""
 
 from __future__ import annotations
 

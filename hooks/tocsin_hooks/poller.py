@@ -1,4 +1,4 @@
-"""A background thread that looks at files of the run now and then."""
+"""A background thread that checks files of the run at intervals."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class GroupUnitOfWork:
         return self.stored.group
 
     def commit(self, change: Callable[[AlertGroup], AlertGroup]) -> None:
-        """Commit a change of the group, on top of what others have committed meanwhile."""
+        """Commit a change of the group on top of concurrent commits."""
         for _ in range(_TRIES):
             before = self.group
             group = change(before)
@@ -134,7 +134,7 @@ class GroupUnitOfWork:
         raise TryAgain(f"{self.group.run}: other invocations committed {_TRIES} times; try later")
 
     def receive(self, message: Incoming) -> None:
-        """Commit what the message and the checkpoint say, and the tasks that follow from it."""
+        """Commit the alerts of the message and the checkpoint, and the resulting tasks."""
         now = self.ports.now()
 
         def change(group: AlertGroup) -> AlertGroup:

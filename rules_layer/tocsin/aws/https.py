@@ -29,7 +29,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class NotDelivered(Exception):
-    """The event may not have arrived, and another try may do better: the text says why."""
+    """The event may not have arrived, and a retry may succeed; the text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Answer:
 
 
 def _judge(host: str, answer: _Answer) -> None:
-    """Return if the answer says that the event has arrived."""
+    """Return if the response confirms the event. Raises otherwise."""
     status = answer.status
     if 200 <= status < 300:
         return

@@ -26,7 +26,7 @@ _MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yello
 
 @dataclass(frozen=True)
 class Finding:
-    """ok: None if AWS did not say. text: what is the case, and if it is wrong what to do."""
+    """ok: None if AWS did not answer. text: the state, and the fix if it is wrong."""
 
     name: str
     ok: bool | None

@@ -1,4 +1,4 @@
-"""Rules that have judged no step: how they are shown, and what to do."""
+"""Rules that have judged no step: their display, and advice."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def machine_storage(url: str) -> Storage:
 
 
 def growing(url: str, choices: Choices = BY_NAMES) -> tuple[Storage, Callable[[], None]]:
-    """The files at ``url``, which may come later, and what to call before they are read.
+    """Return the files at ``url``, which may appear later, and a function to call before reading.
 
     Raises CommandError if it names no place, BadHistory.
     """

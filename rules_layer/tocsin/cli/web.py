@@ -140,7 +140,7 @@ class WebServer(ThreadingHTTPServer):
         """The work before there are pages; empty once there are."""
 
     def prepare(self) -> None:
-        """Take the first look in a thread. Until its end, each page says how far it is."""
+        """Evaluate the run in a thread first. Meanwhile each page shows the progress."""
         self.waiting = "evaluating"
         threading.Thread(target=self._prepare, name="tocsin-first-look", daemon=True).start()
 

@@ -254,7 +254,7 @@ def _has_decimal_comma(rows: Sequence[Row]) -> bool:
 
 
 def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]:
-    """Return what was not read, in words: cells that are no numbers, once for each column."""
+    """Describe the cells that are not numbers, once for each column."""
     used = {layout.phase, layout.names, *layout.trainings}
     found = []
     for name, column in columns.items():

@@ -39,7 +39,7 @@ _SCRIPT = (
 
 @dataclass(frozen=True)
 class Target:
-    """Somebody to notify.
+    """A target of notifications.
 
     post: sends an event with its key at a time; raises Rejected, or NotDelivered to be tried again.
     takes_summary: whether the end of a run is sent, too.

@@ -146,7 +146,7 @@ def read_samples(storage: Storage, found: Object, note: Note) -> Sequence[Sample
 def read_events(
     storage: Storage, place: EventFile, found: Object, note: Note
 ) -> Iterator[TraceEvent]:
-    """The events of a timeline; none of one that cannot be read."""
+    """Return the events of a timeline; none if it cannot be read."""
     return _read(storage, found, place.worker, place.kind, 0, note)
 
 
@@ -202,7 +202,7 @@ def _within(
 
 
 def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
-    """TensorFlow's traces, each with what dates it."""
+    """TensorFlow's traces, each with the file that has its date."""
     traces: list[tuple[str, Object]] = []
     anchors: dict[str, Anchor] = {}
     for found in chain(storage.list(FRAMEWORK), storage.list(TENSORFLOW)):

@@ -162,7 +162,7 @@ def _missing(
     *,
     has_network: bool,
 ) -> list[str]:
-    """Sentences on what is not there, and how to get it."""
+    """Return sentences on missing data and how to capture it."""
     says = []
     has_loss = any(curve.kind == "loss" for curve in losses)
     trains = not is_machine_run(found["run"])

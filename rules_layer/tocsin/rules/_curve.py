@@ -61,7 +61,7 @@ class Curve:
         return max(as_numbers(self.first[:saves]))
 
     def fell(self, percent: float) -> bool:
-        """Return whether the level is so many % below the start."""
+        """Return whether the level is ``percent`` % below the start."""
         return self.now <= self.start - abs(self.start) * percent / 100
 
     @property

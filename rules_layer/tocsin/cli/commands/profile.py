@@ -1,4 +1,4 @@
-"""``tocsin profile``: what is known of a job's machines, for other tools."""
+"""``tocsin profile``: exports the machine minutes of a job for other tools."""
 
 from __future__ import annotations
 

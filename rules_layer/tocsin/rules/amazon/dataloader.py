@@ -108,7 +108,7 @@ class Dataloader(Rule):
 
 
 def _kept(minutes: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """The last minutes, of at least so many seconds as are looked at, if there are."""
+    """Return the last minutes that cover the judged seconds."""
     kept: list[dict[str, int]] = []
     seconds = 0
     for minute in reversed(minutes):

@@ -21,7 +21,7 @@ SAMPLES = Read(roles=(Role.SAMPLE,), values=True)
 
 
 def sample_batches(tensors: Iterable[Tensor]) -> list[NDArray[Any]]:
-    """Return what each worker has seen since its last save."""
+    """Return the samples of each worker since its last save."""
     return [value for each in tensors if _is_batch(value := each.value)]
 
 

@@ -1,4 +1,4 @@
-"""Judges evaluation losses beside the loss that training began with: that of an untrained model."""
+"""Judges evaluation losses against the first training loss, of the untrained model."""
 
 from __future__ import annotations
 
