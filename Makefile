@@ -11,8 +11,6 @@ PIP := -m pip install --quiet --disable-pip-version-check
 TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules profile watch) hooks/tocsin_hooks
 # A file of tests stays in one process: each process starts what its tests share.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
-# With Optuna, in an environment of its own.
-SEARCH := tests/e2e/test_examples.py
 FRAMEWORKS := test-torch test-keras test-jax test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1
@@ -60,13 +58,13 @@ demo: $(DEMO)/ready  ## a training goes wrong and is stopped: SCENARIO=diverging
 	@$(DEMO)/bin/python -m tocsin demo --scenario $(SCENARIO) $(ARGS)
 
 test: setup lint  ## lint, types, import contracts, then all tests
-	$(BIN)/pytest $(PARALLEL) --ignore $(SEARCH) $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 test-unit: setup  ## the fast tests only
 	$(BIN)/pytest $(PARALLEL) tests/unit $(ARGS)
 
 test-frameworks: setup  ## the hooks with real frameworks, our files with the real smdebug
-	$(BIN)/pytest tests/frameworks $(SEARCH) --ignore-glob='*/in_*' $(ARGS)
+	$(BIN)/pytest tests/frameworks --ignore-glob='*/in_*' $(ARGS)
 	@$(MAKE) --no-print-directory test-torch
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(filter-out test-torch,$(FRAMEWORKS))
 

@@ -14,6 +14,9 @@ the machine run, which the section ``machine`` of a watch file asks for: batches
 the training waits for something that never comes. A fault is a set of defaults (``FAULTS``):
 whatever is given beside it counts.
 
+With ``--checkpoint-interval`` the weights are also saved while it trains, and the hook notes each
+file. A job that Tocsin has started again goes on from the file in ``TOCSIN_CHECKPOINT``.
+
 A stop request (``STOP.json`` in the run, or SIGTERM) ends the training after the step in hand:
 the checkpoint is saved, the run is closed and the exit code is 0, as a training service expects.
 """
@@ -21,8 +24,10 @@ the checkpoint is saved, the run is closed and the exit code is 0, as a training
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,16 +96,24 @@ class Network:
         for parameter, gradient in zip(self.weights + self.biases, weights + biases, strict=True):
             parameter -= np.float32(rate) * gradient
 
-    def save(self, path: Path, step: int) -> None:
+    def save(self, path: Path, step: int, position: Mapping[str, int]) -> None:
         """Write all weights to an .npz file, whole or not at all."""
         arrays = {f"weight{layer}": value for layer, value in enumerate(self.weights)}
         arrays |= {f"bias{layer}": value for layer, value in enumerate(self.biases)}
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
         with temporary.open("wb") as file:
-            np.savez(file, step=step, **arrays)
+            np.savez(file, step=step, position=json.dumps(dict(position)), **arrays)
         temporary.replace(path)
         print(f"checkpoint of step {step}: {path}", flush=True)
+
+    def load(self, path: Path) -> tuple[int, dict[str, int]]:
+        """Read what ``save`` has written: the number of the last step, and the hook's position."""
+        with np.load(path) as saved:
+            for layer in range(len(self.weights)):
+                self.weights[layer] = saved[f"weight{layer}"]
+                self.biases[layer] = saved[f"bias{layer}"]
+            return int(saved["step"]), json.loads(str(saved["position"]))
 
 
 def half_squared_error(outputs: Array, wanted: Array) -> float:
@@ -127,6 +140,7 @@ def train(args: argparse.Namespace) -> None:
     # Workers share the initial weights and draw different batches.
     batches = np.random.default_rng([args.seed, *args.worker.encode()])
 
+    done, position = network.load(args.resume) if args.resume else (-1, None)
     hook = Hook(
         args.out,
         watch=args.watch,
@@ -135,11 +149,13 @@ def train(args: argparse.Namespace) -> None:
         num_workers=args.num_workers,
         poll_interval=args.poll_interval,
         planned_steps=args.steps,
+        resumed_from=position,
     )
     hook.stop_on_sigterm()
 
-    step = 0
-    for step, batch in enumerate(hook.data(load(batches, len(images), args))):
+    step = max(done, 0)
+    batches_left = load(batches, len(images), args, args.steps - done - 1)
+    for step, batch in enumerate(hook.data(batches_left), done + 1):
         started = time.monotonic()
         with hook.step(modes.TRAIN):
             values = network.layers(images[batch])
@@ -166,6 +182,14 @@ def train(args: argparse.Namespace) -> None:
                 f"test accuracy {accuracy:.1%}",
                 flush=True,
             )
+        if (
+            args.checkpoint
+            and args.checkpoint_interval
+            and (step + 1) % args.checkpoint_interval == 0
+        ):
+            path = args.checkpoint.with_name(f"step-{step}.npz")
+            network.save(path, step, hook.position)
+            hook.checkpoint(path)
         while step == args.hang_at and not hook.should_stop:
             time.sleep(0.05)  # what it waits for never comes
         if hook.should_stop:
@@ -175,15 +199,15 @@ def train(args: argparse.Namespace) -> None:
             time.sleep(max(0.0, started + args.seconds_per_step - time.monotonic()))
 
     if args.checkpoint:
-        network.save(args.checkpoint, step)
+        network.save(args.checkpoint, step, hook.position)
     hook.close()
 
 
 def load(
-    random: np.random.Generator, samples: int, args: argparse.Namespace
+    random: np.random.Generator, samples: int, args: argparse.Namespace, steps: int
 ) -> Iterator[NDArray[np.int64]]:
     """The numbers of the samples of each batch."""
-    for _ in range(args.steps):
+    for _ in range(steps):
         if args.loader_seconds:
             time.sleep(args.loader_seconds)
         yield random.integers(0, samples, args.batch_size)
@@ -199,7 +223,8 @@ def arguments() -> argparse.Namespace:
     add("--watch", help="a watch file, for what to capture and which rules to evaluate")
     add("--steps", type=int, default=500)
     add("--batch-size", type=int, default=64)
-    add("--learning-rate", type=float, default=0.5, help="reached after the warm-up")
+    rate = os.environ.get("SM_HP_LEARNING_RATE", "0.5")  # SageMaker's hyper-parameter, if it is set
+    add("--learning-rate", type=float, default=float(rate), help="reached after the warm-up")
     add("--warmup-steps", type=int, default=200, help="the learning rate rises linearly")
     add("--hidden", type=_sizes, default="64,64", help="units of the hidden layers")
     add("--activation", choices=sorted(ACTIVATIONS), default="relu")
@@ -210,6 +235,9 @@ def arguments() -> argparse.Namespace:
     add("--loader-seconds", type=float, default=0.0, help="how long each batch takes to load")
     add("--hang-at", type=int, help="the step after which the training waits for ever")
     add("--checkpoint", type=Path, help="the weights at the end, as .npz")
+    add("--checkpoint-interval", type=int, default=0, help="also save them every N steps")
+    resume = os.environ.get("TOCSIN_CHECKPOINT")
+    add("--resume", type=Path, default=resume, help="weights to go on from, as .npz")
     add("--poll-interval", type=float, default=5.0, help="seconds between looks for STOP.json")
     add("--worker", default="worker_0", help="name of this worker")
     add("--num-workers", type=int, default=1, help="workers that write to the same run")

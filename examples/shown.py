@@ -25,7 +25,7 @@ from tocsin_hooks import Hook
 HERE = Path(__file__).parent
 EXAMPLES = {
     "pruning": "",
-    "early_stop": "",
+    "early_stop": "torch",
     "multi_node": "",
     "class_imbalance_and_augmentation": "torch",
     "xgboost_report": "xgboost",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tocsin.actions.next_job import CHECKPOINT_STEP
 from tocsin.alerts import AlertGroup, Hold, alerts_document
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
@@ -28,13 +29,20 @@ from local.reaper import Reaper
 from local.scenarios import SCENARIOS as _SCENARIOS
 from local.scenarios import Scenario
 from local.stack import LocalAws, local_aws
-from local.trainings import RunningTraining, start, steps_done, written_at
+from local.trainings import (
+    ROLE,
+    RunningTraining,
+    SageMakerTraining,
+    start,
+    steps_done,
+    written_at,
+)
 
 SCENARIOS: Mapping[str, str] = {name: it.description for name, it in _SCENARIOS.items()}
 """The names that ``run`` knows, each with a description."""
 
-SUBSCRIBERS = {"emails": "ml-oncall@example.com", "phones": "+15551230000"}
-"""The recipients of the stack. The embedded AWS sends nothing to anybody."""
+OPTIONS = {"emails": "ml-oncall@example.com", "phones": "+15551230000", "relaunch": ROLE}
+"""The options of the stack. The embedded AWS sends nothing to anybody."""
 
 _PATIENCE = 120.0  # seconds until the demo has failed
 
@@ -54,7 +62,7 @@ def run(scenario: str, console: Any, *, as_json: bool = False) -> dict[str, Any]
     """
     story = _SCENARIOS[scenario]
     narrator = Narrator(console, quiet=as_json)
-    with local_aws(SUBSCRIBERS, say=narrator.say, patient=False) as aws:
+    with local_aws(OPTIONS, say=narrator.say, patient=False) as aws:
         narrator.stack(aws.describe())
         return play(aws, scenario, story, narrator)
 
@@ -68,6 +76,9 @@ def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> d
         training = start(aws, reaper, name, story)
         seen, checkpoint, group = _follow(aws, training, name, events, narrator)
         result = _result(aws, scenario, story, name, training, seen, checkpoint, group)
+        if story.relaunched:
+            result["relaunched"] = _follow_again(aws, training, name, story, events, narrator)
+            result["alerts"] = alerts_document(_groups(aws).load(training.run).group)
         if story.shows_fleet:
             page = fleet_page(aws.client("lambda"), aws.outputs["FleetFunctionName"])
             result["fleet"] = str(page)
@@ -80,8 +91,7 @@ def _follow(
 ) -> tuple[_Seen, Checkpoint, AlertGroup]:
     """Show events as they come, until the training has ended and no action is pending."""
     checkpoints = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
-    table = Table(aws.client("dynamodb"), aws.outputs["StateTableName"])
-    groups = DynamoGroups(table, time.time)
+    groups = _groups(aws)
     seen = _Seen()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -102,9 +112,42 @@ def _follow(
     raise TimeoutError(f"{name} has not ended within {_PATIENCE:g} s: {training.run}")
 
 
+def _follow_again(
+    aws: LocalAws,
+    training: RunningTraining,
+    name: str,
+    story: Scenario,
+    events: Events,
+    narrator: Narrator,
+) -> dict[str, Any]:
+    """Show the events of the job that goes on, until it has ended. Returns its result."""
+    again = f"{name}-r1"
+    next_run = training.run.replace(f"/{name}/", f"/{again}/")
+    job = SageMakerTraining(aws, again, next_run, training.checkpoint)
+    _, checkpoint, _ = _follow(aws, job, again, events, narrator)
+    described = document(checkpoint)
+    parameters = aws.jobs.get(again).request
+    return {
+        "job": again,
+        "run": next_run,
+        "status": aws.jobs.get(again).status,
+        "hyperparameters": parameters["HyperParameters"],
+        "from_step": int(parameters["Environment"][CHECKPOINT_STEP]),
+        "steps_done": steps_done(training.checkpoint),
+        "planned_steps": story.planned_steps,
+        "cause": described["cause"],
+        "rules": described["rules"],
+    }
+
+
+def _groups(aws: LocalAws) -> DynamoGroups:
+    table = Table(aws.client("dynamodb"), aws.outputs["StateTableName"])
+    return DynamoGroups(table, time.time)
+
+
 def _concerns(event: Event, name: str) -> bool:
     known = event["detail-type"] in (STATUS_CHANGE, ACTION_TAKEN, JOB)
-    return known and event["detail"].get("TrainingJobName") == name
+    return known and event["detail"].get("TrainingJobName") in (name, f"{name}-r1")
 
 
 def _acted(seen: _Seen, group: AlertGroup) -> bool:

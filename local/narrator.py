@@ -95,6 +95,13 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         done, planned = result["steps_done"], story.planned_steps
         saved = f", {100 * (planned - done) / planned:.0f} % saved" if result["stopped"] else ""
         table.add_row("steps", f"{done} of {planned} planned{saved}")
+    if again := result.get("relaunched"):
+        rate = ", ".join(f"{key} {value}" for key, value in again["hyperparameters"].items())
+        table.add_row(
+            "relaunched",
+            f"{again['job']} from step {again['from_step']} with {rate}: {again['status']}, "
+            f"{again['steps_done']} of {again['planned_steps']} steps",
+        )
     if result["alerts"]:
         table.add_row("messages", str(result["messages"]))
         table.add_row("decided", _reasons(result["alerts"], "send"))

@@ -22,6 +22,8 @@ class Scenario:
     shows_fleet: whether the dashboard's table of runs is shown at the end.
     machine: whether what is shown is the run of its machine.
     environment: variables of a training that is a ``process``.
+    hyperparameters: of a SageMaker job.
+    relaunched: whether the job is started again after its stop.
     """
 
     description: str
@@ -33,13 +35,15 @@ class Scenario:
     shows_fleet: bool = False
     machine: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    relaunched: bool = False
 
 
-def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
+def _watch(*stopping: str, stop: Sequence[str] = _STOP, **options: Any) -> dict[str, Any]:
     """All default rules; the ``stopping`` ones stop the job and notify everybody."""
     return {
         "rules": [
-            {"rule": rule, "severity": "critical", "actions": _STOP} if rule in stopping else rule
+            {"rule": rule, "severity": "critical", "actions": stop} if rule in stopping else rule
             for rule in rule_names(RECOMMENDED)
         ],
         "actions": ["metric"],
@@ -61,6 +65,18 @@ SCENARIOS: Mapping[str, Scenario] = {
         "sagemaker",
         ("--learning-rate", "5", "--seed", "1", *_PACE),
         watch=_watch("ExplodingTensor"),
+    ),
+    "relaunch": Scenario(
+        "the diverging job is stopped, and continues from its last good checkpoint at a lower rate",
+        "sagemaker",
+        ("--seed", "1", "--checkpoint-interval", "20", *_PACE),
+        watch=_watch(
+            "ExplodingTensor",
+            stop=["stop", "relaunch", "email", "sms", "metric"],
+            relaunch={"attempts": 1, "hyperparameters": {"learning-rate": "x0.1"}},
+        ),
+        hyperparameters={"learning-rate": "5"},
+        relaunched=True,
     ),
     "healthy": Scenario(
         "a training that goes well: it runs to its end, and nobody is notified",

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 from tocsin.tensors import STOP, WATCH, NotFound, Storage, index_key, machine_run, open_storage
 
+from local.emulator import ACCOUNT
 from local.environment import inherited
 from local.paths import ROOT
 from local.reaper import Reaper
 from local.scenarios import Scenario
 from local.stack import LocalAws
 
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/training"
 SCRIPT = ROOT / "examples" / "digits_numpy.py"
 
 
@@ -46,7 +48,8 @@ class SageMakerTraining:
     checkpoint: Path
 
     def ended(self) -> bool:
-        return self.aws.jobs.get(self.name).finished
+        """Return whether it has ended; a job that is still to be created has not."""
+        return any(job.finished for job in self.aws.jobs.all() if job.name == self.name)
 
     def stopped_at(self) -> float | None:
         return self.aws.jobs.get(self.name).at("Stopping")
@@ -99,7 +102,9 @@ def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Runni
     ]
     if scenario.where == "sagemaker":
         aws.client("sagemaker").create_training_job(
-            **training_job(name, command, f"s3://{bucket}/jobs")
+            **training_job(name, command, f"s3://{bucket}/jobs"),
+            HyperParameters=dict(scenario.hyperparameters),
+            CheckpointConfig={"S3Uri": f"s3://{bucket}/checkpoints", "LocalPath": str(folder)},
         )
         return SageMakerTraining(aws, name, run, checkpoint)
     storage = open_storage(run, client=aws.client("s3"))
@@ -126,7 +131,7 @@ def training_job(name: str, command: list[str], output: str) -> dict[str, Any]:
             "TrainingInputMode": "File",
             "ContainerEntrypoint": command,
         },
-        "RoleArn": "arn:aws:iam::000000000000:role/training",
+        "RoleArn": ROLE,
         "OutputDataConfig": {"S3OutputPath": output},
         "ResourceConfig": {
             "InstanceType": "ml.m5.large",

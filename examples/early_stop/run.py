@@ -1,115 +1,125 @@
-"""A search over twenty trials, in which rules stop those that come to nothing.
+"""Random searches for hyperparameters, in which rules stop trials that come to nothing.
 
-On the embedded AWS: trials are training jobs of the local SageMaker, rules are evaluated by the
-deployed functions. The search runs twice with the same trials: at first rules may only log what
-they would do (``dry_run``), then they stop.
+Each search runs twice with the same trials: at first to the end, then with ``judge="stop"``.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
+import resource
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 
-from tocsin.aws.s3 import S3Checkpoints
-from tocsin.evaluation import document
-from tocsin.watch import encode_watch, read_watch
+import numpy as np
+import torch
 
-from examples.early_stop.train import SAVED
+from examples.early_stop.train import Settings, drawn, train
 from examples.shown import Shown, chart
-from local import LocalAws, local_aws
-from local.interpreter import interpreter
-from local.paths import ROOT
 
-HERE = Path(__file__).parent
-SMALL = {"trials": 2, "steps": 300, "seed": 4}
-_PATHS = (ROOT / "rules_layer", ROOT / "hooks", ROOT)
+AT_ONCE = 2  # trials
+EPOCH_SECONDS = 0.2  # that an epoch lasts at least where rules stop trials: the judge has a part
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """steps: of training. rule: the one that stopped the job; empty if none did."""
+    """The cost of a trial, and its result.
 
-    steps: int
-    seconds: float
+    accuracy: the best on the held-out digits until its end.
+    rule: the one that stopped it; empty if none did.
+    seconds, judge_seconds: of CPU time, of the training's process and of its judge.
+    """
+
+    epochs: int
     accuracy: float
-    rule: str = ""
+    rule: str
+    seconds: float
+    judge_seconds: float
 
 
-def search(
-    aws: LocalAws, name: str, watch: Path, *, trials: int, steps: int, seed: int
-) -> list[Outcome]:
-    """Runs the search in an environment of its own, which is made at its first use."""
-    python = interpreter(ROOT / ".venv-optuna", HERE / "requirements.txt")
-    out = f"s3://{aws.outputs['CaptureBucketName']}/{name}"
-    done = subprocess.run(
-        [
-            *(python, HERE / "search.py", out, watch),
-            *(f"--trials={trials}", f"--steps={steps}", f"--seed={seed}"),
-            *("--", sys.executable, "-m", "examples.early_stop.train"),
-        ],
-        env={**os.environ, **aws.environment, "PYTHONPATH": ":".join(map(str, _PATHS))},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+def trial(
+    number: int, settings: Settings, *, out: Path, seed: int, epochs: int, stops: bool
+) -> Outcome:
+    """Run one trial in a process of its own search."""
+    torch.set_num_threads(1)
+    before = _spent()
+    accuracies, rule = train(
+        out / str(number),
+        settings,
+        seed=seed + number,
+        epochs=epochs,
+        seconds=EPOCH_SECONDS if stops else 0.0,
+        stops=stops,
     )
-    return [outcome(aws, line) for line in done.stdout.splitlines()]
+    seconds, judge = (after - start for after, start in zip(_spent(), before, strict=True))
+    return Outcome(len(accuracies), max(accuracies, default=0.0), rule, seconds, judge)
 
 
-def outcome(aws: LocalAws, line: str) -> Outcome:
-    """Describe a line of the search, with the rule that fired first if the job was stopped."""
-    trial = json.loads(line)
-    rule = ""
-    if trial["status"] == "Stopped":
-        checkpoints = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
-        found = document(checkpoints.load(trial["run"]).checkpoint)["rules"]
-        fired = {each["FiredAt"]["step"]: each["Rule"] for each in found if each["FiredAt"]}
-        rule = fired[min(fired)]
-    return Outcome(trial["last_step"] + SAVED, trial["seconds"], trial["accuracy"], rule)
+def _spent() -> tuple[float, float]:
+    """Return the seconds of CPU time of this process and of its children that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (usage.ru_utime + usage.ru_stime for usage in usages)
+    return own, children
 
 
-def searched(
-    aws: LocalAws, out: Path, *, trials: int = 20, steps: int = 600, seed: int = 0
-) -> Shown:
-    """Both searches, and what they cost."""
-    watch = HERE / "watch.yaml"
-    dry = out / "watch.json"
-    dry.write_bytes(encode_watch(replace(read_watch(watch), dry_run=True)))
-    whole = search(aws, "early-stop-whole", dry, trials=trials, steps=steps, seed=seed)
-    stopped = search(aws, "early-stop", watch, trials=trials, steps=steps, seed=seed)
-    best, found = (max(each.accuracy for each in search) for search in (whole, stopped))
+def search(out: Path, seed: int, *, trials: int, epochs: int, stops: bool) -> list[Outcome]:
+    """Run trials that are drawn at random: a search with the same seed draws the same ones."""
+    random = np.random.default_rng(seed)
+    settings = [drawn(random) for _ in range(trials)]
+    run = partial(trial, out=out, seed=1000 * seed, epochs=epochs, stops=stops)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(AT_ONCE, trials), spawn) as pool:
+        return list(pool.map(run, range(trials), settings))
+
+
+def searched(out: Path, *, seeds: Sequence[int], trials: int, epochs: int) -> Shown:
+    """Run each search without and with rules, and compare them."""
+    whole, ruled = (
+        [
+            search(out / f"{kind}-{seed}", seed, trials=trials, epochs=epochs, stops=stops)
+            for seed in seeds
+        ]
+        for kind, stops in (("whole", False), ("stopped", True))
+    )
+    every, stopped = ([*chain.from_iterable(searches)] for searches in (whole, ruled))
     rules = Counter(each.rule for each in stopped if each.rule)
+    without, within = (sum(each.epochs for each in trials) for trials in (every, stopped))
+    seconds, less = (sum(each.seconds for each in trials) for trials in (every, stopped))
+    judges = sum(each.judge_seconds for each in stopped)
     figures = {
-        "trials": str(trials),
-        "steps": spent([each.steps for each in whole], [each.steps for each in stopped]),
-        "seconds": spent([each.seconds for each in whole], [each.seconds for each in stopped]),
-        "best accuracy": f"{best:.1%}, with rules {found:.1%}",
+        "searches, and trials of each": f"{len(seeds)}, {trials}",
+        "epochs": f"{without:,}, with rules {within:,} (-{1 - within / without:.0%})",
+        "seconds of CPU time": f"{seconds:,.0f}, with rules {less:,.0f} and {judges:,.0f} to judge",
+        "best accuracy of each search": _listed(map(best, whole)),
+        "the same with rules": _listed(map(best, ruled)),
         "stopped by": ", ".join(f"{rule} {n}" for rule, n in rules.most_common()) or "none",
     }
-    lines = {"without rules": progress(whole), "with rules": progress(stopped)}
-    title = "Best accuracy by steps of training"
-    return Shown(figures, chart(title, "steps of all trials", lines))
+    lines = {"without rules": progress(whole[0]), "with rules": progress(ruled[0])}
+    title = "Best accuracy by epochs of the first search"
+    return Shown(figures, chart(title, "epochs of all trials", lines))
 
 
-def spent(whole: Sequence[float], stopped: Sequence[float]) -> str:
-    without, with_rules = sum(whole), sum(stopped)
-    return f"{without:,.0f}, with rules {with_rules:,.0f} (-{1 - with_rules / without:.0%})"
+def best(outcomes: Sequence[Outcome]) -> float:
+    return max(each.accuracy for each in outcomes)
+
+
+def _listed(shares: Iterable[float]) -> str:
+    return ", ".join(f"{share:.1%}" for share in shares)
 
 
 def progress(outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:
-    """The best accuracy so far after each trial, by the steps of all trials so far."""
-    steps = accumulate(each.steps for each in outcomes)
+    """The best accuracy so far after each trial, by the epochs of all trials so far."""
+    epochs = accumulate(each.epochs for each in outcomes)
     best = accumulate((each.accuracy for each in outcomes), max)
-    return [(0.0, 0.0), *zip(map(float, steps), best, strict=True)]
+    return [(0.0, 0.0), *zip(map(float, epochs), best, strict=True)]
 
 
 def run(out: Path, *, small: bool = False) -> Shown:
-    """Twenty trials of 600 steps; in the small form two of 300, with a learning rate of 7 and 8."""
-    with local_aws({"stopGuard": "50/10m"}) as aws:
-        return searched(aws, out, **SMALL) if small else searched(aws, out)
+    """Three searches of sixteen trials; the small form has one trial, which learns nothing."""
+    if small:
+        return searched(out, seeds=[1], trials=1, epochs=40)
+    return searched(out, seeds=[1, 2, 3], trials=16, epochs=80)

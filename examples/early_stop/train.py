@@ -1,105 +1,109 @@
-"""One trial: fine-tunes a network that reads digits on a hundred mirrored ones.
-
-A training job of SageMaker's: its hyperparameters are in ``SM_HPS``, its run in ``TOCSIN_RUN``, and
-SIGTERM ends it after the current step.
-"""
+"""One trial of a search: trains a network that reads scikit-learn's digits, until it is stopped."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
-from tocsin_hooks import Hook, modes
+import torch
+from sklearn.datasets import load_digits
+from tocsin_hooks import TrainingStopped, modes
+from tocsin_hooks.torch import TorchHook
+from torch import Tensor, nn
 
-from examples.digits_numpy import Array, Network, digits
-
-SAMPLES = 100  # that it is fine-tuned on
-WRONG = 0.15  # of their labels
-SAVED, EVALUATED = 5, 10  # steps between two that are captured, and between two evaluations
-
-
-def softmax(outputs: Array) -> Array:
-    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True), np.float32)
+WATCH = Path(__file__).parent / "watch.yaml"
+OPTIMIZERS = ("sgd", "momentum", "adam")
 
 
-def cross_entropy(probabilities: Array, wanted: Array) -> float:
-    return float(-np.log((probabilities * wanted).sum(axis=1) + 1e-9).mean())
+@dataclass(frozen=True)
+class Settings:
+    """The hyperparameters of a trial. decay: of the weights."""
+
+    optimizer: str
+    learning_rate: float
+    decay: float
+    width: int
+    layers: int
+    dropout: float
+    batch: int
 
 
-def layers(network: Network, images: Array) -> list[Array]:
-    """The values of all layers; those of the last are probabilities."""
-    *values, outputs = network.layers(images)
-    return [*values, softmax(outputs)]
-
-
-def pretrained(images: Array, wanted: Array) -> Network:
-    """A network that reads digits as they are."""
-    network = Network([64, 64, 64, 10], "relu", np.random.default_rng(0))
-    random = np.random.default_rng(1)
-    for _ in range(1000):
-        batch = random.integers(0, len(images), 64)
-        network.descend(0.3, *network.gradients(layers(network, images[batch]), wanted[batch]))
-    return network
-
-
-def mirrored(images: Array) -> Array:
-    return images.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
-
-
-def mislabelled(wanted: Array, random: np.random.Generator) -> Array:
-    wrong = random.random(len(wanted)) < WRONG
-    return np.where(wrong[:, None], np.roll(wanted, 3, axis=1), wanted)
-
-
-def fine_tune(hook: Hook, hyperparameters: Mapping[str, str]) -> None:
-    """Trains until the last step, or until a stop is requested."""
-    rate, decay = (float(hyperparameters[name]) for name in ("learning_rate", "weight_decay"))
-    size, steps = (int(hyperparameters[name]) for name in ("batch_size", "steps"))
-    images, wanted, test_images, test_wanted = digits(0)
-    network = pretrained(images, wanted)
-    random = np.random.default_rng(2)
-    images, test_images = mirrored(images[:SAMPLES]), mirrored(test_images)
-    wanted = mislabelled(wanted[:SAMPLES], random)
-    for step in range(steps):
-        started = time.monotonic()
-        batch = random.integers(0, SAMPLES, size)
-        values = layers(network, images[batch])
-        weights, biases = network.gradients(values, wanted[batch])
-        with hook.step(modes.TRAIN):
-            hook.save("loss", cross_entropy(values[-1], wanted[batch]), "losses")
-            hook.save("probabilities", values[-1], "predictions")
-            hook.save("digits", wanted[batch].argmax(axis=1), "labels")
-            for layer, weight in enumerate(network.weights):
-                hook.save(f"layer{layer}/weight", weight, "weights")
-        decayed = [each + decay * own for each, own in zip(weights, network.weights, strict=True)]
-        network.descend(rate, decayed, biases)
-        if step % EVALUATED == 0:
-            evaluate(hook, layers(network, test_images)[-1], test_wanted)
-        if hook.should_stop:
-            return
-        time.sleep(max(0.0, started + float(hyperparameters["step_seconds"]) - time.monotonic()))
-
-
-def evaluate(hook: Hook, probabilities: Array, wanted: Array) -> None:
-    hits = probabilities.argmax(axis=1) == wanted.argmax(axis=1)
-    with hook.step(modes.EVAL):
-        hook.save("loss", cross_entropy(probabilities, wanted), "losses")
-        hook.save("accuracy", float(np.mean(hits)), "metrics")
-
-
-def main() -> None:
-    hook = Hook(
-        save_interval={modes.TRAIN: SAVED, modes.EVAL: 1}, max_overhead=None, poll_interval=1.0
+def drawn(random: np.random.Generator) -> Settings:
+    """Draw a trial: learning rate and decay over five decades, the rest among usual values."""
+    return Settings(
+        optimizer=str(random.choice(OPTIMIZERS)),
+        learning_rate=float(10 ** random.uniform(-5, 0)),
+        decay=float(10 ** random.uniform(-6, -1)),
+        width=int(random.choice((16, 32, 64, 128, 256))),
+        layers=int(random.choice((1, 2, 3))),
+        dropout=float(random.choice((0.0, 0.2, 0.5))),
+        batch=int(random.choice((16, 32, 64, 128))),
     )
-    hook.stop_on_sigterm()
-    with np.errstate(all="ignore"):  # that some trials diverge is what this is about
-        fine_tune(hook, json.loads(os.environ["SM_HPS"]))
+
+
+def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return pixels (n, 64) from 0 to 1 and labels (n,): 60 % to train, the rest held out."""
+    pixels, labels = map(torch.as_tensor, load_digits(return_X_y=True))
+    order = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0))
+    pixels, labels = pixels[order].float() / 16, labels[order]
+    split = len(pixels) * 6 // 10
+    return pixels[:split], labels[:split], pixels[split:], labels[split:]
+
+
+def network(settings: Settings) -> nn.Sequential:
+    sizes = [64] + [settings.width] * settings.layers
+    hidden: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        hidden += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(settings.dropout)]
+    return nn.Sequential(*hidden, nn.Linear(settings.width, 10))
+
+
+def optimizer(settings: Settings, model: nn.Module) -> torch.optim.Optimizer:
+    rate, decay = settings.learning_rate, settings.decay
+    if settings.optimizer == "adam":
+        return torch.optim.AdamW(model.parameters(), rate, weight_decay=decay)
+    momentum = 0.9 if settings.optimizer == "momentum" else 0.0
+    return torch.optim.SGD(model.parameters(), rate, momentum=momentum, weight_decay=decay)
+
+
+def train(
+    out: Path, settings: Settings, *, seed: int, epochs: int, seconds: float, stops: bool
+) -> tuple[list[float], str]:
+    """Return the accuracy on the held-out digits after each epoch, and the rule that stopped it.
+
+    seconds: that an epoch lasts at least, as if the network were larger.
+    stops: whether rules may stop it; the rule is "" if none did.
+    """
+    torch.manual_seed(seed)
+    pixels, labels, held_out, expected = digits()
+    model, criterion = network(settings), nn.CrossEntropyLoss()
+    hook = TorchHook.attach(
+        model,
+        out,
+        watch=WATCH,
+        save_interval={modes.TRAIN: 10, modes.EVAL: 1},
+        max_overhead=None,
+        judge="stop" if stops else False,
+    )
+    updates, accuracies, rule = optimizer(settings, model), list[float](), ""
+    try:
+        for _ in range(epochs):
+            end = time.monotonic() + seconds
+            model.train()
+            for batch in torch.randperm(len(pixels)).split(settings.batch):
+                updates.zero_grad()
+                criterion(model(pixels[batch]), labels[batch]).backward()
+                updates.step()
+            model.eval()
+            with torch.no_grad():
+                scores = model(held_out)
+                criterion(scores, expected)
+            accuracies.append(float((scores.argmax(dim=1) == expected).float().mean()))
+            time.sleep(max(0.0, end - time.monotonic()))
+    except TrainingStopped as stopped:
+        rule = str(stopped).split()[0]
     hook.close()
-
-
-if __name__ == "__main__":
-    main()
+    return accuracies, rule

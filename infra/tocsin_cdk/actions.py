@@ -10,6 +10,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 from tocsin.aws.settings import CHECKPOINTS, REPORTS, ActSettings
 from tocsin.events import RUN_NEWS, SOURCE
@@ -81,6 +82,7 @@ class Actions(Construct):
                 dashboard=dashboard,
                 stage=options.stage or None,
                 member_roles=options.member_settings,
+                relaunch_roles=options.relaunch,
             ),
         )
         self.act.function.add_event_source(
@@ -111,6 +113,11 @@ class Actions(Construct):
             event_pattern=events.EventPattern(source=[SOURCE], detail_type=[RUN_NEWS]),
             targets=[targets.SqsQueue(self.work.queue, dead_letter_queue=self.work.dead_letters)],
         )
+
+    def may_start(self, machine: stepfunctions.CfnStateMachine) -> None:
+        """Let ``act`` start the machine that starts jobs again."""
+        self.act.function.add_environment(ActSettings.variable("relaunch_machine"), machine.ref)
+        self.act.allow(["states:StartExecution"], [machine.ref])
 
     def _allow_notifying(self, topics: Topics) -> None:
         """Allows to publish notifications and to subscribe the recipients of rules."""

@@ -22,6 +22,7 @@ from tocsin_cdk.monitoring import Monitoring
 from tocsin_cdk.options import DeploymentOptions, given_options
 from tocsin_cdk.patrol import Patrol
 from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.relaunches import Relaunches
 from tocsin_cdk.replays import Replays
 from tocsin_cdk.reports import Reports
 from tocsin_cdk.state import State
@@ -119,6 +120,12 @@ class Tocsin(Construct):
             "Patrol": patrol.patrol.function,
             "Report": reports.report.function,
         }
+        if options.relaunch:
+            relaunches = Relaunches(
+                self, "Relaunches", options=options, layer=layer, outcomes=actions.work
+            )
+            actions.may_start(relaunches.machine)
+            functions["Relaunch"] = relaunches.relaunch.function
         queues = {"Evaluate": work, "Act": actions.work, "Report": reports.work}
         monitoring = Monitoring(
             self,

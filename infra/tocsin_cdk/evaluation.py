@@ -65,6 +65,7 @@ class EvaluateFunction(Construct):
                 backlog_turns=options.concurrency["evaluate"] - 1,  # one is free for new steps
                 stage=options.stage or None,
                 member_roles=options.member_settings,
+                prices=options.price_settings,
             ),
         )
         self.evaluate.function.add_event_source(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tocsin.parsing import email_fault, list_items, phone_fault, stop_limit
+from tocsin.watch import MOST_PRICE
 
 # ASCII, because a policy of IAM can name no other key.
 _PREFIX = r"[A-Za-z0-9_!.'()=-]+(/[A-Za-z0-9_!.'()=-]+)*"
@@ -15,6 +16,8 @@ _PREFIX = r"[A-Za-z0-9_!.'()=-]+(/[A-Za-z0-9_!.'()=-]+)*"
 _ROLE_ARN = r"arn:aws[\w-]*:iam::(\d{12}):role/[\w+.@/-]+"
 
 Parser = Callable[[str, Any], Any]
+
+_MOST_PRICES = 50  # the environment of a function has at most 4 KiB
 
 
 class OptionError(ValueError):
@@ -86,6 +89,12 @@ def _refuse_shared(key: str, found: Mapping[str, Sequence[str]]) -> None:
                 _refuse(key, f"has two roles of one account, {role} and {other}: name one")
         if not inner:
             _refuse(key, f"gives the whole bucket to {role}: name a prefix")
+
+
+def role_fault(role: str) -> str | None:
+    if re.fullmatch(_ROLE_ARN, role):
+        return None
+    return f"{role!r} is not the ARN of a role (write it like arn:aws:iam::111122223333:role/name)"
 
 
 def allowed_fault(recipient: str) -> str | None:
@@ -162,6 +171,25 @@ def by_function(
         return {**defaults, **numbers}
 
     return parse
+
+
+def prices(key: str, value: Any) -> Mapping[str, float]:
+    """US dollars per hour, by type of instance."""
+    found = {}
+    for kind, given in _pairs(key, value, "ml.g5.xlarge=1.41,ml.p4d.24xlarge=37.69").items():
+        try:
+            found[kind] = float(given)
+        except (TypeError, ValueError):
+            found[kind] = 0.0
+        if not re.fullmatch(r"ml\.[a-z0-9.-]{1,60}", kind) or not 0 < found[kind] <= MOST_PRICE:
+            _refuse(
+                key,
+                f"has {kind!r} at {given!r}, but must have types of instances at US dollars per "
+                "hour like ml.g5.xlarge=1.41",
+            )
+    if len(found) > _MOST_PRICES:
+        _refuse(key, f"has {len(found)} types of instances, of at most {_MOST_PRICES}")
+    return found
 
 
 def tags(key: str, value: Any) -> Mapping[str, str]:

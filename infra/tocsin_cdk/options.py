@@ -30,6 +30,8 @@ from tocsin_cdk.option_parsers import (
     member_roles,
     one_of,
     prefix,
+    prices,
+    role_fault,
     stop_guard,
     tags,
 )
@@ -51,8 +53,16 @@ _MEMORY: Mapping[str, int] = {  # MB
     "patrol": 256,
     "report": 1769,
     "replay": 1769,  # a whole vCPU: nobody waits for one of many runs, but pays for its seconds
+    "relaunch": 256,
 }
-_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128, "report": 1024, "replay": 512}
+_LEAST_MEMORY = {
+    "evaluate": 512,
+    "act": 256,
+    "patrol": 128,
+    "report": 1024,
+    "replay": 512,
+    "relaunch": 128,
+}
 _LEAST_CONCURRENCY = {**dict.fromkeys(_CONCURRENCY, 2), "replay": 1}  # SQS allows none below 2
 
 
@@ -72,8 +82,10 @@ class DeploymentOptions:
     memory: in MB, by function.
     member_roles: the roles in other accounts by which their jobs are described and stopped, each
         with the prefixes below ``capture_prefix`` that its account may write.
+    relaunch: the roles of training jobs that may be started again; empty: none is.
     stage: of the names; empty for the plain ones.
     tags: of every resource.
+    prices: US dollars per hour, by type of instance.
     local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
     """
 
@@ -82,6 +94,8 @@ class DeploymentOptions:
     concurrency: Mapping[str, int] = field(default_factory=lambda: _CONCURRENCY)
     memory: Mapping[str, int] = field(default_factory=lambda: _MEMORY)
     member_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
+    relaunch: tuple[str, ...] = ()
     capture_bucket: str | None = None
     capture_prefix: str = ""
     capture_key_arn: str | None = None
@@ -126,6 +140,11 @@ class DeploymentOptions:
         )
 
     @property
+    def price_settings(self) -> tuple[str, ...]:
+        """``prices`` as the function reads it."""
+        return tuple(f"{kind}={price}" for kind, price in self.prices.items())
+
+    @property
     def recipients(self) -> tuple[str, ...]:
         """The recipients that a rule may name: those allowed, and those that get all alerts."""
         return (*self.allowed_recipients, *self.emails, *self.phones)
@@ -158,6 +177,8 @@ class OptionValues(TypedDict, total=False):
     concurrency: dict[str, int]
     memory: dict[str, int]
     member_roles: list[str] | dict[str, list[str]]
+    prices: dict[str, float]
+    relaunch: list[str]
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
@@ -239,6 +260,8 @@ _PARSERS: Mapping[str, Parser] = {
     "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
     "memberRoles": member_roles,
+    "prices": prices,
+    "relaunch": each(role_fault, "arn:aws:iam::111122223333:role/training"),
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),
     "tocsin:localPython": file,
 }

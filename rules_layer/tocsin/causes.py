@@ -122,6 +122,11 @@ EXPLAINS = (
         "NaN in the data spreads to the loss, the gradients and the weights",
     ),
     Explanation(
+        ("TreeDepth",),
+        _EVALUATION,
+        "trees that deep fit single samples",
+    ),
+    Explanation(
         ("TrainEvalInputs",),
         (*_EVALUATION, "NotNormalizedData"),
         "inputs on a different scale give a different loss",
@@ -174,13 +179,13 @@ EXPLAINS = (
     ),
     Explanation(
         ("PoorWeightInitialization",),
-        (*_SKILL, *_STUCK, *_NETWORK),
+        (*_SKILL, *_STUCK, *_NETWORK, "AllZero"),
         "initial weights of the wrong scale saturate units, or let gradients vanish or explode",
     ),
     Explanation(
         ("NotNormalizedData",),
-        (*_SKILL, *_STUCK, *_RISING, *_NETWORK),
-        "inputs that are far from zero saturate units and make the loss steep",
+        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, "PoorWeightInitialization"),
+        "inputs and targets that are far from zero saturate units and make the loss steep",
     ),
     Explanation(
         ("ClassImbalance",),
@@ -264,6 +269,11 @@ EXPLAINS = (
         ("Memorises",),
         ("LossGap", *_OVERFITTING),
         "a model that memorises its training data does not generalise",
+    ),
+    Explanation(
+        ("Memorises", "LossGap"),
+        ("NoBetterThanGuessing",),
+        "training beats a guess, so it is the evaluations that do not",
     ),
     Explanation(
         ("Overfit",),

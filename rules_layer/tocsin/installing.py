@@ -1,4 +1,6 @@
-"""Commands that install an extra. ``PUBLISHED`` is the switch for all messages and pages.
+"""Commands that install an extra, and addresses of pages.
+
+``PUBLISHED`` is the switch for all messages and pages.
 
 Imports no other module of Tocsin.
 """
@@ -8,7 +10,12 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 PUBLISHED = False
-"""True once the package is on the package index. ``make docs`` then changes the pages, too."""
+"""True once the package is on the package index, and the pages are at ``SITE``. ``make docs`` then
+changes the pages, too.
+"""
+
+SITE = "https://example.com/tocsin"
+"""The address of the documentation, as ``make docs-site`` makes it."""
 
 
 def wheel(extra: str) -> str:
@@ -31,3 +38,8 @@ def install(extra: str) -> str:
     if PUBLISHED:
         return f"pip install 'tocsin[{extra}]'"
     return f"pip install '.[{extra}]' in a checkout, else '{wheel(extra)}'"
+
+
+def page(path: str) -> str:
+    """Return the address of a page, ``docs/rules/AllZero``; empty before the site is published."""
+    return f"{SITE}/{path}.html" if PUBLISHED else ""

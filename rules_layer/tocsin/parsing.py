@@ -31,6 +31,7 @@ _EMAIL = re.compile(r"[^@\s,;<>*]+@[^@\s,;<>*]+\.[^@\s,;<>*.]+")
 _LONGEST_EMAIL = 320  # a local part and a domain; more is not worth the work of a check
 _WEBHOOK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _METRIC = re.compile(r"[!-9;-~][ -~]{0,254}")  # what CloudWatch accepts
+_CHANGE = re.compile(r"(x|-)?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})(e[+-]?[0-9]{1,3})?", re.I)
 _JOB = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")  # what SageMaker accepts
 
 
@@ -120,6 +121,35 @@ def job_name_fault(name: object) -> str | None:
     """Check a name for a SageMaker training job."""
     valid = "write 1 to 63 letters, digits and dashes, no dash first or last"
     return _fault(_JOB, name, f"a training job's name: {valid}")
+
+
+def change_fault(name: str, change: str) -> str | None:
+    """Check a change of a hyper-parameter: only numbers, for a text might name code or a file."""
+    if name.startswith("sagemaker_"):
+        return f"{_shown(name)} is SageMaker's own, and may name code: change another one"
+    value = float(change.removeprefix("x")) if _CHANGE.fullmatch(change) else math.nan
+    if math.isfinite(value) and (value > 0 or not change.startswith("x")):
+        return None
+    return f"{_shown(change)} is not a change: write a factor such as x0.3, or a number"
+
+
+def changed(value: str, change: str) -> str | None:
+    """The value of a hyper-parameter after a change; None if it is not a finite number, or would
+    underflow to zero.
+
+    >>> changed("0.1", "x0.3"), changed("64", "x0.5"), changed("0.1", "0.02"), changed("adam", "x2")
+    ('0.03', '32', '0.02', None)
+    """
+    try:
+        before = float(value)
+    except ValueError:
+        return None
+    if not change.startswith("x"):
+        return change if math.isfinite(before) else None
+    after = before * float(change[1:])
+    if not math.isfinite(after) or (after == 0) != (before == 0):
+        return None
+    return str(int(after)) if after.is_integer() and abs(after) < 1 << 53 else f"{after:.12g}"
 
 
 def list_items(value: object) -> list[Any] | None:

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 _TRAINING, _MACHINE = "debug-output", "profiler-output"
 DEMOS = {
     "demo-diverging": _TRAINING,
+    "demo-relaunch": _TRAINING,
     "demo-healthy": _TRAINING,
     "demo-vanishing": _TRAINING,
     "demo-outside-sagemaker": _TRAINING,
@@ -67,7 +68,8 @@ def _write(folder: Path, name: str, scenario: Scenario) -> None:
     steps = ("--out", run, "--watch", watch, "--steps", scenario.planned_steps)
     pace = ("--seconds-per-step", "0")
     with _stopped(run) if name == "hang" else contextlib.nullcontext():
-        _train(*steps, *scenario.arguments, *pace, *_QUICK.get(name, ()))
+        own = (f"--{key}={value}" for key, value in scenario.hyperparameters.items())
+        _train(*steps, *scenario.arguments, *own, *pace, *_QUICK.get(name, ()))
 
 
 def _train(*arguments: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from local import LocalAws, local_aws
+from local.trainings import ROLE
 
 # The template's alerts go to these; what they would have got is in `aws.mailbox` and `aws.sms()`.
 CONTEXT = {
@@ -14,6 +15,7 @@ CONTEXT = {
     "watchFile": "tests/e2e/watch.json",  # all defaults, and a folder of custom rules
     "allowedRecipients": ["*@c-d.example.org"],
     "stopGuard": "50/10m",
+    "relaunch": [ROLE],
 }
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from local import LocalAws, LocalError, background
-from local.demo import SUBSCRIBERS
+from local.demo import OPTIONS
 from local.deploy import deploy
 from local.emulator import ACCOUNT, REGION, Emulator, emulator
 from local.environment import embedded
@@ -260,10 +260,10 @@ def test_a_training_job_reaches_the_embedded_aws(aws: LocalAws) -> None:
 
 def test_up_and_down_in_the_background(tmp_path: Path) -> None:
     try:
-        first = background.up(SUBSCRIBERS, tmp_path)  # the demo's, whose template is kept
+        first = background.up(OPTIONS, tmp_path)  # the demo's, whose template is kept
         assert answers(first["endpoint"])
         assert answers(first["sagemaker_endpoint"])
-        assert background.up(SUBSCRIBERS, tmp_path) == first
+        assert background.up(OPTIONS, tmp_path) == first
         make_client(first["environment"], "s3").head_bucket(Bucket=first["bucket"])
     finally:
         assert background.down(tmp_path) is True

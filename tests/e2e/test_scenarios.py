@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE, becomes
 
 pytestmark = pytest.mark.e2e
 
+STOPPING = "ExplodingTensor"
 ENDLESS = 1_000_000  # steps: only a stop ends it
 
 
@@ -45,6 +46,31 @@ def played(aws: LocalAws, scenario: str, steps: int | None = None) -> dict[str, 
 
 def statuses(result: dict[str, Any]) -> dict[str, str]:
     return {rule["RuleConfigurationName"]: rule["RuleEvaluationStatus"] for rule in result["rules"]}
+
+
+def test_a_job_goes_on_from_its_last_good_checkpoint_and_ends_well(aws: LocalAws) -> None:
+    result = played(aws, "relaunch", 800)
+    again = result["relaunched"]
+    assert result["stopped"]
+    assert again["job"] == f"{result['job']}-r1"
+    assert (again["status"], again["steps_done"]) == ("Completed", 800)
+    assert again["hyperparameters"] == {"learning-rate": "0.5"}
+    (fired,) = (rule for rule in result["rules"] if rule["RuleConfigurationName"] == STOPPING)
+    assert 0 < again["from_step"] < fired["FirstViolation"]["step"]
+    assert again["cause"] is None
+    assert statuses(again)[STOPPING] == "NoIssuesFound"
+    assert "IssuesFound" not in statuses(again).values()
+    of_relaunch = [alert for alert in result["alerts"] if alert["action"] == "relaunch"]
+    assert [(alert["reason"], alert["outcome"]) for alert in of_relaunch] == [
+        ("fired", "done"),
+        ("job_ended", "done"),
+    ]
+    tags = aws.jobs.get(again["job"]).tags
+    assert tags == {
+        "tocsin:run": again["run"],
+        "tocsin:relaunch": "Tocsin",
+        "tocsin:relaunched-from": result["job"],
+    }
 
 
 @pytest.mark.parametrize(

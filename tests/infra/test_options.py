@@ -65,7 +65,14 @@ OTHER = "arn:aws:iam::444455556666:role/TocsinMember"
             "memory",
             {"act": 1024, "evaluate": 2048},
             "memory",
-            {"evaluate": 2048, "act": 1024, "patrol": 256, "report": 1769, "replay": 1769},
+            {
+                "evaluate": 2048,
+                "act": 1024,
+                "patrol": 256,
+                "report": 1769,
+                "replay": 1769,
+                "relaunch": 256,
+            },
         ),
         (
             "memberRoles",
@@ -85,6 +92,8 @@ OTHER = "arn:aws:iam::444455556666:role/TocsinMember"
             "member_roles",
             {MEMBER: ("speech/", "audio/"), OTHER: ("vision/",)},
         ),
+        ("prices", "ml.g5.xlarge=1.41", "prices", {"ml.g5.xlarge": 1.41}),
+        ("prices", {"ml.p4d.24xlarge": 37.69}, "prices", {"ml.p4d.24xlarge": 37.69}),
     ],
 )
 def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: Any) -> None:
@@ -155,6 +164,11 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("memberRoles", {MEMBER: "a", OTHER: "a/b"}, "they overlap"),
         ("memberRoles", {MEMBER: "a", OTHER: "a"}, "they overlap"),
         ("memberRoles", f"{MEMBER}=a,{MEMBER}2=b", "two roles of one account"),
+        ("prices", "ml.g5.xlarge=free", "types of instances at US dollars per hour"),
+        ("prices", {"ml.g5.xlarge": -1}, "types of instances at US dollars per hour"),
+        ("prices", {"ml.g5.xlarge": "nan"}, "types of instances at US dollars per hour"),
+        ("prices", "g5=1", "has 'g5' at '1'"),
+        ("prices", {f"ml.t{each}.large": 1 for each in range(51)}, "of at most 50"),
         ("tocsin:layerRuntime", "docker", "lambda or local"),
     ],
 )

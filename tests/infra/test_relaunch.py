@@ -1,185 +1,105 @@
-"""The example's template: what it listens to, what it allows, which options it refuses."""
+"""The option relaunch: off it leaves no trace; on, what each role may do, and nothing else."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import boto3
-import msgspec
 import pytest
-from aws_cdk import App, Validations
-from cdk_nag import AwsSolutionsChecks
-from moto import mock_aws
-from tocsin.actions import ActionOutcome, Result
-from tocsin.alerts import AlertGroup, Task
-from tocsin.alerts.tasks import action_events as taken
+from tocsin.aws.settings import ActSettings, RelaunchSettings
 
-from examples.relaunch.options import RelaunchOptions, read_options
-from examples.relaunch.stack import DEFINITION, RelaunchStack
+from .conftest import Synthesised, listed, synthesise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROLE = "arn:aws:iam::111122223333:role/team/training"
-CONTEXT = {"rules": "LossDiverging,LearningRateTooLarge", "roles": ROLE}
-FOLDER = DEFINITION.parent
-JOBS = ["arn:", "AWS::Partition", ":sagemaker:", "AWS::Region", ":", "AWS::AccountId"]
-
-Resources = dict[str, dict[str, Any]]
+OTHER = "arn:aws:iam::111122223333:role/speech"
+LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
 
 
 @pytest.fixture(scope="module")
-def resources(tmp_path_factory: pytest.TempPathFactory) -> Resources:
-    """Synthesised with cdk-nag: a finding that nobody acknowledged is an error."""
-    context = {"@aws-cdk/aws-iam:minimizePolicies": True}
-    app = App(outdir=str(tmp_path_factory.mktemp("relaunch")), context=context)
-    RelaunchStack(app, "Relaunch", options=read_options(CONTEXT))
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    found: Resources = app.synth().get_stack_by_name("Relaunch").template["Resources"]
-    return found
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    context = {"relaunch": f"{ROLE},{OTHER}", "stage": "dev"}
+    return synthesise(tmp_path_factory.mktemp("relaunch"), context)
 
 
-def of_type(resources: Resources, kind: str) -> list[Any]:
-    return [each["Properties"] for each in resources.values() if each["Type"] == f"AWS::{kind}"]
-
-
-def test_what_the_machine_may_do(resources: Resources) -> None:
-    policies = of_type(resources, "IAM::Policy")
-    statements = [each for policy in policies for each in policy["PolicyDocument"]["Statement"]]
-    allowed = {
-        action: (text(statement["Resource"]), statement.get("Condition"))
-        for statement in statements
+def allowed(stack: Synthesised, role: str) -> Mapping[str, tuple[list[Any], Any]]:
+    """By action the resources and the condition."""
+    return {
+        action: (listed(statement.get("Resource", [])), statement.get("Condition"))
+        for statement in stack.statements(role)
         for action in listed(statement["Action"])
-        if not action.startswith(("logs:", "xray:", "states:"))
+        if action not in LOGS
     }
-    every, begun_anew = "".join([*JOBS, ":training-job/*"]), "".join([*JOBS, ":training-job/*-r?"])
+
+
+def jobs(name: str) -> list[Any]:
+    parts = ["AWS::Partition", "AWS::Region", "AWS::AccountId"]
+    partition, region, account = ({"Ref": part} for part in parts)
+    joined = ["arn:", partition, ":sagemaker:", region, ":", account, f":training-job/{name}"]
+    return [{"Fn::Join": ["", joined]}]
+
+
+def test_off_there_is_nothing_of_it(own: Synthesised) -> None:
+    text = json.dumps(own.template["Resources"])
+    for trace in ("CreateTrainingJob", "sagemaker:AddTags", "iam:PassRole", "sqs:sendMessage"):
+        assert trace not in text
+    assert len(own.all("StepFunctions::StateMachine")) == 1
+    assert "states:StartExecution" not in allowed(own, "ActionsActRole")
+    assert ActSettings.variable("relaunch_machine") not in own.variables("ActionsAct")
+
+
+def test_only_the_function_may_create_jobs_and_only_tagged_ones(stack: Synthesised) -> None:
+    tagged = {"StringEquals": {"aws:RequestTag/tocsin:relaunch": "Tocsin-dev"}}
     to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
-    assert allowed == {
-        "sagemaker:DescribeTrainingJob": (every, None),
-        "sagemaker:ListTags": (every, None),
-        "sagemaker:CreateTrainingJob": (begun_anew, None),
-        "sagemaker:AddTags": (begun_anew, None),
-        "iam:PassRole": (ROLE, to_sagemaker),
+    assert allowed(stack, "RelaunchesRelaunchRole") == {
+        "sagemaker:DescribeTrainingJob": (jobs("*"), None),
+        "sagemaker:ListTags": (jobs("*"), None),
+        "sagemaker:CreateTrainingJob": (jobs("*-r?"), tagged),
+        "sagemaker:AddTags": (jobs("*-r?"), tagged),
+        "iam:PassRole": ([OTHER, ROLE], to_sagemaker),
     }
+    others = [name for name in stack.all("IAM::Policy") if "RelaunchesRelaunch" not in name]
+    assert len(others) > 5
+    for name in others:
+        assert not {"sagemaker:CreateTrainingJob", "iam:PassRole"} & {*allowed(stack, name)}
 
 
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def test_the_machine_calls_the_function_and_reports_to_act(stack: Synthesised) -> None:
+    may = allowed(stack, "RelaunchesMachineRole")
+    assert may.keys() == {"lambda:InvokeFunction", "sqs:SendMessage"}
+    assert "RelaunchesRelaunchFunction" in json.dumps(may["lambda:InvokeFunction"])
+    assert "ActionsWorkQueue" in json.dumps(may["sqs:SendMessage"])
 
 
-def text(arn: Any) -> str:
-    """An ARN with the names of pseudo parameters in it."""
-    if isinstance(arn, str):
-        return arn
-    return "".join(part if isinstance(part, str) else part["Ref"] for part in arn["Fn::Join"][1])
+def test_act_may_start_this_machine_only(stack: Synthesised) -> None:
+    ((started,), _) = allowed(stack, "ActionsActRole")["states:StartExecution"]
+    assert "RelaunchesMachine" in started["Ref"]
+    variables = stack.variables("ActionsAct")
+    assert variables[ActSettings.variable("relaunch_machine")] == started
+    assert variables[ActSettings.variable("relaunch_roles")] == f"{ROLE},{OTHER}"
 
 
-def test_the_definition_says_all_that_it_is_given(resources: Resources) -> None:
-    (machine,) = of_type(resources, "StepFunctions::StateMachine")
-    names = machine["DefinitionSubstitutions"].keys()
-    assert machine["DefinitionString"] == DEFINITION.read_text()
-    assert {name for name in names if f"${{{name}}}" in DEFINITION.read_text()} == set(names)
-    assert DEFINITION.read_text().count("${") == 2 + len(names)  # the partition, three times
-    assert machine["LoggingConfiguration"]["Level"] == "ALL"
+def test_the_function_knows_its_roles_and_its_deployment(stack: Synthesised) -> None:
+    settings = RelaunchSettings.read(stack.variables("RelaunchesRelaunch"))
+    assert settings == RelaunchSettings("Tocsin-dev", (ROLE, OTHER))
 
 
-def stopped(
-    rule: str, action: str = "stop", outcome: ActionOutcome = ActionOutcome.DONE
-) -> dict[str, Any]:
-    """The detail that is put on the bus."""
-    task = Task("1", action, "fired", dedup_ids={rule: "d"})
-    (detail,) = taken(task, AlertGroup("s3://b/j1", "j1"), Result(outcome, "asked SageMaker"))
-    return dict(msgspec.to_builtins(detail))
-
-
-def test_which_events_start_it(resources: Resources) -> None:
-    (rule,) = of_type(resources, "Events::Rule")
-    assert rule["EventBusName"] == "tocsin"
-    details = [
-        stopped("LossDiverging"),
-        stopped("LearningRateTooLarge"),
-        stopped("Overfit"),
-        stopped("LossDiverging2"),
-        stopped("LossDiverging", "email"),
-        *(
-            stopped("LossDiverging", outcome=other)
-            for other in ActionOutcome
-            if other != ActionOutcome.DONE
-        ),
-    ]
-    entries = [
-        {
-            "EventBusName": "tocsin",
-            "Source": "tocsin",
-            "DetailType": detail_type,
-            "Detail": json.dumps(detail),
-        }
-        for detail in details
-        for detail_type in ("Tocsin Action Taken", "Another")
-    ]
-    with mock_aws():
-        events, sqs = (boto3.client(name, region_name="us-east-1") for name in ("events", "sqs"))
-        queue = sqs.create_queue(QueueName="heard")["QueueUrl"]
-        attributes = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
-        target = {"Id": "q", "Arn": attributes["Attributes"]["QueueArn"]}
-        events.create_event_bus(Name="tocsin")
-        pattern = json.dumps(rule["EventPattern"])
-        events.put_rule(Name="r", EventBusName="tocsin", EventPattern=pattern)
-        events.put_targets(Rule="r", EventBusName="tocsin", Targets=[target])
-        for entry in entries:
-            events.put_events(Entries=[entry])
-        messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
-    heard = [json.loads(message["Body"])["detail"] for message in messages]
-    assert heard == details[:2]
-
-
-def test_options() -> None:
-    assert read_options(CONTEXT) == RelaunchOptions(
-        ("LossDiverging", "LearningRateTooLarge"), (ROLE,)
+def test_every_way_through_the_machine_ends_with_a_report(stack: Synthesised) -> None:
+    machine = stack.one("StepFunctions::StateMachine", "Relaunches")
+    text = "".join(
+        part if isinstance(part, str) else "arn"
+        for part in machine["DefinitionString"]["Fn::Join"][1]
     )
-    more = {"parameter": "lr", "factor": 0.5, "most": "9", "bus": "other"}
-    assert read_options({"rules": "A", "roles": f"{ROLE},{ROLE}2", **more}) == RelaunchOptions(
-        ("A",), (ROLE, f"{ROLE}2"), "lr", 0.5, 9, "other"
-    )
+    states = json.loads(text)["States"]
+    ends = [name for name, state in states.items() if state.get("End")]
+    assert ends == ["Report"]
+    assert states["Relaunch"]["Catch"][0]["Next"] == "Failed"
+    assert states["Failed"]["Next"] == "Report"
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("rules", "", "the name of a rule"),
-        ("rules", "A,,B", "the name of a rule"),
-        ("roles", "training", "the ARN of a role"),
-        ("roles", "arn:aws:iam::111122223333:role/*", "the ARN of a role"),
-        ("parameter", "lr' & '", "a hyper-parameter's name"),
-        ("factor", "1.5", "between 0 and 1"),
-        ("factor", "0.0", "nothing would be learned"),
-        ("most", "0", "1 to 9"),
-        ("most", "10", "1 to 9"),
-    ],
-)
-def test_an_option_that_is_wrong_is_refused(key: str, value: str, says: str) -> None:
-    with pytest.raises(ValueError, match=f"^option {key} is .*{says}"):
-        read_options({**CONTEXT, key: value})
-
-
-@pytest.mark.parametrize(("context", "code"), [(CONTEXT, 0), ({}, 1)])
-def test_the_app_by_itself(context: dict[str, str], code: int, tmp_path: Path) -> None:
-    """As the CDK runs it: in its folder, with nothing but the CDK."""
-    app = json.loads((FOLDER / "cdk.json").read_text())["app"].split()
-    done = subprocess.run(
-        [sys.executable, *app[1:]],
-        cwd=FOLDER,
-        env={
-            "PATH": str(Path(sys.executable).parent),
-            "CDK_OUTDIR": str(tmp_path),
-            "CDK_CONTEXT_JSON": json.dumps(context),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    assert (tmp_path / "TocsinRelaunch.template.json").exists() == (code == 0)
-    if code:
-        assert done.stderr.startswith("relaunch: option rules is '', but must be")
+@pytest.mark.parametrize("role", ["arn:aws:iam::1:role/x", "training", "arn:aws:iam::1:user/x"])
+def test_an_option_that_is_not_a_role(role: str, tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match=r"option relaunch has a wrong item.*is not the ARN"):
+        synthesise(tmp_path, {"relaunch": role})

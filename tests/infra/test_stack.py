@@ -309,6 +309,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "WEBHOOK_RUN_CAP",
                 "CAPTURE_PREFIX",
                 "MEMBER_ROLES",
+                "RELAUNCH_ROLES",
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),

@@ -18,7 +18,13 @@ from tocsin.tensors import Storage
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.keras.batches import BatchWatch
-from tocsin_hooks.keras.contracts import broken_by_callbacks, broken_by_model, save_contracts
+from tocsin_hooks.keras.checkpoints import SavedModels
+from tocsin_hooks.keras.contracts import (
+    broken_by_callbacks,
+    broken_by_model,
+    callbacks_beside,
+    save_contracts,
+)
 from tocsin_hooks.keras.frozen import FrozenBody
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
@@ -117,6 +123,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._means: dict[str, Any] | None = None
         self._said = self._checked = False
         self._frozen = FrozenBody()
+        self._saved_models: SavedModels | None = None
 
     @_guarded
     def close(self, *, finished: bool | None = None) -> None:
@@ -151,12 +158,14 @@ class TocsinCallback(keras.callbacks.Callback):
         self._fitting = True
         self._frozen.begins()
         self._watch_batches()
+        self._saved_models = SavedModels(callbacks_beside())
 
     @_guarded
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self._finish()
         if self.hook.should_stop:
             self.model.stop_training = True
+        self._note_saved_models(batch)
         if self._steps.begin(Mode.TRAIN):
             self._batch = self._begun(batch)
 
@@ -217,6 +226,14 @@ class TocsinCallback(keras.callbacks.Callback):
 
     def _watch_batches(self) -> None:
         self._batches.begin(self.model, self.hook.trouble, self._steps.called)
+
+    @_guarded
+    def _note_saved_models(self, batch: int) -> None:
+        """Note those that were saved since the batch before: callbacks save after this one."""
+        saved = self._saved_models
+        if saved is not None and (batch == 0 or saved.within_epochs):
+            for path in saved.new():
+                self.hook.checkpoint(path)
 
     # One batch, from its begin to the next one's.
 

@@ -50,17 +50,21 @@ def save_contracts(hook: Hook, broken: Iterable[str], place: str | None = None) 
 
 
 def broken_by_callbacks() -> Iterator[str]:
-    """Return the contracts that the callbacks beside ours break: they are called by the list that
-    calls us."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not isinstance(frame.f_locals.get("self"), CallbackList):
-        frame = frame.f_back
-    for each in frame.f_locals["self"].callbacks if frame is not None else ():
+    """Return the contracts that the callbacks beside ours break."""
+    for each in callbacks_beside():
         largest = getattr(each, "mode", None) == "max" or _compares(each, "greater")
         smallest = getattr(each, "mode", None) == "min" or _compares(each, "less")
         monitor = getattr(each, "monitor", None)
         if monitor and largest != smallest and takes_the_worst(monitor, largest=largest):
             yield "monitor_mode_reversed"
+
+
+def callbacks_beside() -> list[Any]:
+    """Return the callbacks of the list that calls ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), CallbackList):
+        frame = frame.f_back
+    return [] if frame is None else [*frame.f_locals["self"].callbacks]
 
 
 def _compares(callback: Any, how: str) -> bool:

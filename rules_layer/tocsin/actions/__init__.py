@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocsin.actions.dispatch import ACTIONS, take
+from tocsin.actions.next_job import Relaunch
 from tocsin.actions.ports import (
     LINK_HOURS,
     NO_EFFECTS,
@@ -11,7 +12,9 @@ from tocsin.actions.ports import (
     JobToStop,
     Links,
     Lookups,
+    NameTaken,
     NotRunning,
+    Refused,
     ReportLinks,
     StopHeld,
     TopicMessage,
@@ -31,7 +34,10 @@ __all__ = [
     "JobToStop",
     "Links",
     "Lookups",
+    "NameTaken",
     "NotRunning",
+    "Refused",
+    "Relaunch",
     "ReportLinks",
     "Request",
     "Result",

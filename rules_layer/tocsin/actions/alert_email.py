@@ -15,7 +15,7 @@ from tocsin.actions.email_parts import (
     machine_at_that_time,
     see_more,
 )
-from tocsin.actions.headline import REPEAT, STOPPED, numbers
+from tocsin.actions.headline import REPEAT, STOPPED, numbers, saved
 from tocsin.actions.ports import Lookups
 from tocsin.actions.request import ActionOutcome, Request
 from tocsin.events import StatusChange
@@ -28,10 +28,11 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Explanation:
-    """The meaning of a rule that fires, and advice on what to look at next."""
+    """The meaning of a rule that fires, advice on what to look at next, and the rule's page."""
 
     meaning: str = ""
     advice: str = ""
+    page: str = ""
 
 
 def alert_email(request: Request, lookups: Lookups) -> str:
@@ -39,7 +40,7 @@ def alert_email(request: Request, lookups: Lookups) -> str:
 
     At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
     """
-    first = [_opening(request, lookups.now()), _stopped(request)]
+    first = [_opening(request, lookups.now()), _stopped(request), _relaunched(request)]
     details = [
         _likely(request.cause),
         *_fired(request, lookups),
@@ -59,14 +60,15 @@ def alert_email(request: Request, lookups: Lookups) -> str:
 def explain(rule: str, tensor: str | None = None) -> Explanation:
     """The rule's own words; empty if the rule cannot be found: the e-mail goes out anyway."""
     try:
-        from tocsin.rules import advice_for, find_rule
+        from tocsin.rules import advice_for, find_rule, page_of
 
         found = find_rule(rule)
     except Exception:  # noqa: BLE001 - rules written by others are imported here
         return Explanation()
     if found is None:
         return Explanation()
-    return Explanation((inspect.getdoc(found) or "").partition("\n")[0], advice_for(found, tensor))
+    meaning = (inspect.getdoc(found) or "").partition("\n")[0]
+    return Explanation(meaning, advice_for(found, tensor), page_of(found))
 
 
 def _opening(request: Request, now: datetime) -> str:
@@ -118,6 +120,7 @@ def _fired(request: Request, lookups: Lookups) -> Iterator[str]:
         yield clean(alert.status_details)
         yield columns(_facts(alert, lookups))
         yield f"What to do: {clean(known.advice)}" if known.advice else ""
+        yield f"More: {known.page}" if known.page else ""
     yield _list("Also fired", alerts[_IN_FULL:], _SHOWN - _IN_FULL)
     yield _list("Explained by these", explained)
 
@@ -172,4 +175,15 @@ def _stopped(request: Request) -> str:
             return ""
         return "The job was not stopped: no rule in this message has the action stop."
     again = " It will be retried." if stop.outcome is ActionOutcome.FAILED else ""
-    return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{again}"
+    left = saved(request.firing, stop.outcome)
+    more = again or (f" {left}." if left else "")
+    return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{more}"
+
+
+def _relaunched(request: Request) -> str:
+    """Return what is known of starting the job again; empty where nobody asks for that."""
+    again = request.relaunch
+    if again is None:
+        return ""
+    outcome = "" if again.outcome is ActionOutcome.DONE else f" {again.outcome}"
+    return f"Relaunch{outcome}: {clean(again.detail)}."

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tocsin.actions.metric import metric
 from tocsin.actions.ports import NO_EFFECTS, CapReached, Effects, Lookups
+from tocsin.actions.relaunch import relaunch
 from tocsin.actions.request import Action, ActionOutcome, Request, Result
 from tocsin.actions.stop import stop
 from tocsin.actions.topic import email, sms
@@ -14,6 +15,7 @@ from tocsin.words import clean
 
 ACTIONS: Mapping[str, Action] = {
     "stop": stop,
+    "relaunch": relaunch,
     "email": email,
     "sms": sms,
     "metric": metric,

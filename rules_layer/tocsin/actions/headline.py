@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tocsin.actions.request import ActionOutcome, Request
-from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
+from tocsin.events import MOST_SEVERE_FIRST, LastGood, RunSummary, StatusChange
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import step_text
 from tocsin.words import ascii_only, clean, cut, number
@@ -38,9 +38,12 @@ def short(request: Request) -> str:
     end = "".join(f". {part.capitalize()}" for part in _remarks(request))
     start = "Tocsin" if request.firing else f"Tocsin {_kind(request)}"
     text = _headline(start, request, f"{end}." if end else "", _SMS)
-    evidence = ascii_only(next(numbers(request.alert), "")) if request.firing else ""
-    longer = f"{text} {evidence}"
-    return longer if evidence and len(longer) <= _SMS else text
+    if not request.firing:
+        return text
+    for more, between in ((next(numbers(request.alert), ""), " "), (_good(request), ". ")):
+        longer = f"{text}{between}{ascii_only(more)}"
+        text = longer if more and len(longer) <= _SMS else text
+    return text
 
 
 def severity(request: Request) -> Severity:
@@ -53,6 +56,28 @@ def numbers(alert: StatusChange) -> Iterator[str]:
     for key, value in alert.evidence.items():
         if value is not None:
             yield f"{clean(key, 80)} = {number(value)}"
+
+
+def last_good(alerts: Iterable[StatusChange]) -> LastGood | None:
+    """The state before the first sign of what fires; None where no alert has it."""
+    found = [each.last_good for each in alerts if each.last_good]
+    return min(found, key=lambda good: good.first_sign, default=None)
+
+
+def saved(alerts: Iterable[StatusChange], stop: ActionOutcome | None) -> str:
+    """Return what the stop of the job saves, in words; empty if it is not known or not stopped."""
+    if stop not in (ActionOutcome.DONE, ActionOutcome.ALREADY_STOPPED):
+        return ""
+    found = next((each.stop_saves for each in alerts if each.stop_saves), None)
+    return f"Not run: {found.text}" if found else ""
+
+
+def _good(request: Request) -> str:
+    good = last_good(request.firing)
+    if good is None or good.step is None:
+        return ""
+    checkpoint = "" if good.checkpoint_step is None else f", checkpoint {good.checkpoint_step}"
+    return f"Last good step {good.step}{checkpoint}."
 
 
 def _kind(request: Request) -> str:

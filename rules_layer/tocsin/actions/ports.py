@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tocsin.actions.next_job import Relaunch
 from tocsin.events import METRIC_NAMESPACE, StatusChange
 
 
@@ -21,11 +22,13 @@ class JobToStop:
     """A SageMaker training job, as far as stopping it is concerned.
 
     outputs: the S3 paths under which it may write its captured tensors.
+    definition: the answer of DescribeTrainingJob.
     """
 
     arn: str
     status: str
     outputs: tuple[str, ...] = ()
+    definition: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ class StopHeld:
 
 class CapReached(Exception):
     """A run or its owner has used up its share; the text names the limit."""
+
+
+class NameTaken(Exception):
+    """There is a job of this name."""
+
+
+class Refused(Exception):
+    """SageMaker will never create this job: the text says why."""
 
 
 class NotRunning(Exception):
@@ -111,6 +122,8 @@ class Lookups:
     machine: Callable[[str], Sequence[StatusChange] | None] = lambda run: None
     """The rules that fire about the machines of a training's run (URL); None where they are not
     watched, or it is not known in time."""
+    relaunch_roles: frozenset[str] = frozenset()
+    """The roles (ARNs) of the jobs that the deployment may start again; empty: it starts none."""
     namespace: str = METRIC_NAMESPACE
     """The deployment's, of CloudWatch's metrics."""
 
@@ -127,6 +140,8 @@ class Effects:
     None, or why it is held back."""
     stop_job: Callable[[str], None]
     """Asks SageMaker to stop the job with this ARN. Raises NotRunning."""
+    relaunch: Callable[[Relaunch], None]
+    """Has a job started again when it has ended. The same plan again changes nothing."""
     write: Callable[[str, str, bytes], None]
     """Writes data under a run (URL) and key; the key stays inside the run."""
     subscribe: Callable[[str, str, str], str | None]
@@ -152,6 +167,7 @@ def _nothing(*_: object) -> None:
 NO_EFFECTS: Final = Effects(
     reserve_stop=_nothing,
     stop_job=_nothing,
+    relaunch=_nothing,
     write=_nothing,
     subscribe=_nothing,
     reserve=_nothing,

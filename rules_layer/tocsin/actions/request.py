@@ -47,6 +47,8 @@ class Request:
     ongoing: alerts that still fire and were sent before.
     cause: the finding that explains the first alert, if the message does not report it itself.
     stop: the outcome of stopping the job, where that was asked for.
+    stopped: whether the job was stopped, by this deployment.
+    relaunch: the outcome of starting it again, where that was asked for.
     summary: at a run's end, and then there is no alert.
     key: the same for every try.
     """
@@ -61,6 +63,8 @@ class Request:
     key: str = ""
     withdrawn: tuple[StatusChange, ...] = ()
     cause: StatusChange | None = None
+    stopped: bool = False
+    relaunch: Result | None = None
 
     @property
     def about(self) -> tuple[StatusChange, ...]:

@@ -14,7 +14,7 @@ from tocsin.parsing import job_name_fault
 from tocsin.tensors import STOP, is_same_run, writes_to
 
 _LOOK_AGAIN = 300.0  # seconds until a job that does not lead to the run is described again
-_ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
+ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
 def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
@@ -30,14 +30,12 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if not request.firing:
         return Result(ActionOutcome.REFUSED, "no rule fires, so there is no reason to stop the job")
     alert = request.firing[0]
-    name = alert.training_job_name
-    job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
+    name, job = alert.training_job_name, owned_job(alert, lookups)
+    if isinstance(job, Result):
+        return job
     if job is None:
         return _ask_hook(alert, lookups, effects)
-    if not _owns(job, alert, lookups):
-        again = None if job.status in _ENDED else lookups.now().timestamp() + _LOOK_AGAIN
-        return Result(ActionOutcome.REFUSED, _refusal(job, alert), again)
-    if job.status in _ENDED:
+    if job.status in ENDED:
         return _ended(name, job)
     if held := effects.reserve_stop(alert.run, "sagemaker"):
         return _held_back(held)
@@ -45,10 +43,20 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         effects.stop_job(job.arn)
     except NotRunning:
         job = lookups.describe_job(name, alert.run)
-        if job is None or job.status not in _ENDED:
+        if job is None or job.status not in ENDED:
             raise
         return _ended(name, job)
     return Result(ActionOutcome.DONE, f"asked SageMaker to stop training job {name}")
+
+
+def owned_job(alert: StatusChange, lookups: Lookups) -> JobToStop | Result | None:
+    """The job of the alert's run; None if SageMaker has none; a refusal if it is another run's."""
+    name = alert.training_job_name
+    job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
+    if job is None or _owns(job, alert, lookups):
+        return job
+    again = None if job.status in ENDED else lookups.now().timestamp() + _LOOK_AGAIN
+    return Result(ActionOutcome.REFUSED, _refusal(job, alert), again)
 
 
 def _ended(name: str, job: JobToStop) -> Result:

@@ -26,6 +26,7 @@ def summary_email(summary: RunSummary, lookups: Lookups) -> str:
             ("Run", clean(summary.run, 1100)),
             ("Ended by", _ENDINGS.get(summary.ending, clean(summary.ending, 100))),
             ("Steps", _steps(summary)),
+            ("Not run", summary.not_run.text if summary.not_run else ""),
             ("Time", clean(summary.evaluated_at or "", 100)),
         ]
     )

@@ -16,6 +16,7 @@ from tocsin.alerts.messages import (
     Deliver,
     Flush,
     Incoming,
+    Relaunched,
     named_run,
     parse_message,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Incoming",
     "Known",
     "LogEntry",
+    "Relaunched",
     "RuleAlert",
     "RunCaps",
     "Send",

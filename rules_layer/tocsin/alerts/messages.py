@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tocsin.actions import ActionOutcome
 from tocsin.events import BadEvent, RunNews, RunSummary, StatusChange, decode, run_of
+from tocsin.words import clean
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1200)]
 
@@ -30,14 +32,32 @@ class Deliver:
     waits: int = 0
 
 
-Incoming = RunNews | StatusChange | RunSummary | Flush | Deliver
+@dataclass(frozen=True)
+class Relaunched:
+    """The outcome of starting the run's job again.
+
+    rule, dedup_id: the alert that asked for it.
+    """
+
+    run: str
+    rule: str
+    dedup_id: str
+    outcome: ActionOutcome
+    detail: str
+
+
+Incoming = RunNews | StatusChange | RunSummary | Flush | Deliver | Relaunched
 """A status change or a summary by itself is of an earlier version, as if it was a commit's only."""
 
 
 class _Own(msgspec.Struct, frozen=True):
-    tocsin: Literal["flush", "deliver", "retry"]  # "retry" is of an earlier version
+    tocsin: Literal["flush", "deliver", "relaunch", "retry"]  # "retry" is of an earlier version
     run: _Text
     waits: int = 0
+    rule: str = ""
+    dedup_id: str = ""
+    outcome: ActionOutcome = ActionOutcome.FAILED
+    detail: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Own)
@@ -54,7 +74,7 @@ def named_run(body: str | bytes) -> str:
     return own.run if own else run_of(body)
 
 
-def _own(body: str | bytes) -> Flush | Deliver | None:
+def _own(body: str | bytes) -> Flush | Deliver | Relaunched | None:
     """A message of our own; None if it is something else."""
     try:
         own = _decoder.decode(body)
@@ -62,4 +82,6 @@ def _own(body: str | bytes) -> Flush | Deliver | None:
         return None
     if not own.run.startswith("s3://"):
         raise BadEvent(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
+    if own.tocsin == "relaunch":
+        return Relaunched(own.run, own.rule, own.dedup_id, own.outcome, clean(own.detail, 1000))
     return Deliver(own.run, own.waits) if own.tocsin == "deliver" else Flush(own.run)

@@ -18,13 +18,13 @@ from tocsin.words import clean
 def stages(action: str) -> tuple[Stage, ...]:
     """The stages that decide whether an action is taken now, in order.
 
-    Messages are for people, who want few of them. A stop and a metric are taken once each time that
-    a rule fires; only a silence holds a stop back.
+    Messages are for people, who want few of them. A stop, a relaunch and a metric are taken once
+    each time that a rule fires; only a silence holds the first two back.
     """
     match action.partition(":")[0]:
         case "email" | "sms" | "webhook":
             return inhibit, silence, dedup, wait
-        case "stop":
+        case "stop" | "relaunch":
             return once, silence
         case _:
             return (once,)
@@ -81,14 +81,14 @@ def _decide_one(
 
 
 def _actions(group: AlertGroup) -> list[str]:
-    """The actions that there may be something to do for: the stop, then those that were taken
-    before, then new ones.
+    """The actions that there may be something to do for: the stop, the relaunch, then those that
+    were taken before, then new ones.
     """
     alerts = [alert for each in group.alerts.values() for alert in (each, each.fired) if alert]
     named = dict.fromkeys(action for each in alerts for action in each.alert.actions)
     firing = [action for action, sent in group.sent.items() if sent.firing.keys() & group.alerts]
     ordered = dict.fromkeys((*firing, *(each for each in named if each in group.sent), *named))
-    return sorted(ordered, key=lambda action: action != "stop")
+    return sorted(ordered, key=lambda action: (action != "stop", action != "relaunch"))
 
 
 def _forget(group: AlertGroup, actions: Collection[str]) -> AlertGroup:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tocsin.actions import ActionOutcome, Result
 from tocsin.alerts.group import AlertGroup, Claim, Task
-from tocsin.alerts.messages import Deliver, Flush, Incoming
+from tocsin.alerts.messages import Deliver, Flush, Incoming, Relaunched
 from tocsin.alerts.pipeline import decide, decide_again
 from tocsin.alerts.ports import AlertPorts, CommitConflict, StoredGroup
 from tocsin.alerts.spending import SUMMARY, Spending
@@ -30,6 +30,7 @@ from tocsin.alerts.tasks import (
     release_tasks,
     remove_task,
     retry_later,
+    with_relaunch,
 )
 from tocsin.alerts.update import with_alert, with_checkpoint, with_summary
 from tocsin.events import RunNews, RunSummary, StatusChange
@@ -92,7 +93,7 @@ def _work(message: Incoming, ports: AlertPorts, claim: Claim, ends: float) -> Ac
 
 
 def _events(message: Incoming) -> Sequence[StatusChange | RunSummary]:
-    if isinstance(message, Flush | Deliver):
+    if isinstance(message, Flush | Deliver | Relaunched):
         return ()
     if isinstance(message, RunNews):
         own: list[StatusChange | RunSummary] = [*message.changes, *message.summaries]
@@ -140,6 +141,8 @@ class GroupUnitOfWork:
         def change(group: AlertGroup) -> AlertGroup:
             if self.claim.delivers:  # nothing is new
                 return claim_tasks(group, now, self.claim)
+            if isinstance(message, Relaunched):
+                return with_relaunch(group, message, now, self.claim)
             # Read after the group, and again with it: it knows all that is known there.
             known = self.ports.checkpoints.known(message.run)
             events = [each for each in _events(message) if known is not None and known.has(each)]

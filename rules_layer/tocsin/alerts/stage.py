@@ -25,6 +25,7 @@ class Send(StrEnum):
     STOP_GUARD = "stop_guard"
     SUMMARY = "summary"
     TOO_MANY = "too_many_actions"
+    JOB_ENDED = "job_ended"  # relaunch: what was asked for has been done, or not
 
 
 class Hold(StrEnum):

@@ -17,6 +17,7 @@ from tocsin.alerts.group import (
     pause,
     with_task,
 )
+from tocsin.alerts.messages import Relaunched
 from tocsin.alerts.spending import Spending
 from tocsin.alerts.stage import Send
 from tocsin.causes import causes_first
@@ -159,6 +160,25 @@ def action_events(task: Task, group: AlertGroup, result: Result) -> Iterator[Act
         )
 
 
+def with_relaunch(group: AlertGroup, done: Relaunched, now: float, claim: Claim) -> AlertGroup:
+    """The group in which the outcome of starting the job again has yet to be published.
+
+    A job is started again once; the message may come twice.
+    """
+    if any(entry.reason == Send.JOB_ENDED for entry in group.log):
+        return group
+    task = Task(
+        "",
+        "relaunch",
+        Send.JOB_ENDED,
+        firing=(done.rule,),
+        dedup_ids={done.rule: done.dedup_id},
+        outcome=done.outcome,
+        detail=done.detail,
+    )
+    return with_task(group, task.claimed_by(claim, now), now)
+
+
 def _is_current(task: Task, rule: str, group: AlertGroup) -> bool:
     dedup_id = task.dedup_ids[rule]
     if rule == "":
@@ -207,7 +227,11 @@ def _request(task: Task, group: AlertGroup) -> Request:
         resolved=tuple(alert for alert in alerts if not alert.firing and not alert.withdrawn),
         withdrawn=tuple(alert for alert in alerts if alert.withdrawn),
         ongoing=tuple(group.firing[rule].alert for rule in task.ongoing if rule in group.firing),
-        stop=_last_stop(group),
+        stop=_last_result("stop", group),
+        stopped=any(
+            entry.action == "stop" and entry.outcome is ActionOutcome.DONE for entry in group.log
+        ),
+        relaunch=_last_result("relaunch", group),
         summary=group.summary if task.reason == Send.SUMMARY else None,
         reason=task.reason,
         key=f"{group.run}/{task.id}",
@@ -234,10 +258,10 @@ def _cause(alert: StatusChange | None, group: AlertGroup) -> StatusChange | None
     return None
 
 
-def _last_stop(group: AlertGroup) -> Result | None:
-    """The outcome of the last attempt to stop the job."""
+def _last_result(action: str, group: AlertGroup) -> Result | None:
+    """The outcome of the last attempt to stop the job, or to start it again."""
     for entry in reversed(group.log):
-        if entry.action == "stop" and entry.outcome is not None:
+        if entry.action == action and entry.outcome is not None:
             return Result(entry.outcome, entry.detail)
     return None
 

@@ -70,7 +70,7 @@ def once(batch: Batch, view: View) -> Batch:
         if sent.last_fired.get(rule) == id_
     ]
     rest = replace(batch.hold(*before), resolved={})
-    if sent.refused and view.group.ended:
+    if sent.refused and view.group.ended and batch.action == "stop":
         return rest.hold(*(Held(rule, Hold.REFUSED) for rule in rest.firing))
     if view.now < sent.not_before:
         why, until = Hold.REFUSED if sent.refused else Hold.STOP_GUARD, sent.not_before

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from tocsin.aws.clients import error_code
 from tocsin.evaluation import JobDescription
@@ -42,6 +43,7 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             tuple(job.get("ProfilerRuleConfigurations") or ()),
             over,
+            _machines(job.get("ResourceConfig", {})),
         )
 
     def find(self, arn: str) -> JobDescription | None:
@@ -70,7 +72,24 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             job["TrainingJobStatus"],
             _outputs(job),
+            job,
         )
+
+    def create(self, request: Mapping[str, Any]) -> None:
+        """Create a job. Raises NameTaken, and Refused for what SageMaker will never take."""
+        from tocsin.actions import NameTaken, Refused
+
+        try:
+            self.client.create_training_job(**request)
+        except ParamValidationError as error:
+            raise Refused(str(error)) from error
+        except ClientError as error:
+            code = error_code(error)
+            if code == "ResourceInUse":
+                raise NameTaken(str(error)) from error
+            if code in (*_UNKNOWN, *_DENIED):
+                raise Refused(str(error)) from error
+            raise
 
     def tags(self, arn: str) -> Mapping[str, str]:
         pages = self.client.get_paginator("list_tags").paginate(ResourceArn=arn)
@@ -97,6 +116,15 @@ class SageMakerJobs:
                 return None
             raise
         return job
+
+
+def _machines(resources: Mapping[str, Any]) -> Mapping[str, int]:
+    """The number of instances by their type; a job has one type, or groups of several."""
+    counts: Counter[str] = Counter()
+    for group in (resources, *resources.get("InstanceGroups", ())):
+        if "InstanceType" in group:
+            counts[group["InstanceType"]] += group["InstanceCount"]
+    return dict(counts)
 
 
 def _outputs(job: Mapping[str, Any]) -> tuple[str, ...]:

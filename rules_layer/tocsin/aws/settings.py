@@ -113,6 +113,11 @@ class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN
         except msgspec.ValidationError as error:
             raise ValueError(f"the function's environment is wrong: {error}") from error
 
+    @classmethod
+    def variable(cls, field: str) -> str:
+        """The name of the variable that holds this field."""
+        return next(each.encode_name for each in msgspec.structs.fields(cls) if each.name == field)
+
     def variables(self) -> dict[str, str]:
         """The environment from which ``read`` makes the same settings."""
         values = {
@@ -128,6 +133,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     metric_run_cap: the most metrics of one run in a month.
     capture_prefix: below it the first folder of a run is its owner.
     backlog_turns: how many runs of one owner that have a backlog are looked at at a time.
+    prices: US dollars per hour by type of instance, each as ``ml.g5.xlarge=1.41``.
     """
 
     table: _Text
@@ -140,6 +146,13 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     backlog_turns: Annotated[int, msgspec.Meta(ge=1)] = 1
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
+    prices: tuple[str, ...] = ()
+
+    @property
+    def by_type(self) -> dict[str, float]:
+        """``prices`` by type of instance."""
+        pairs = (each.partition("=") for each in self.prices)
+        return {kind: float(price) for kind, _, price in pairs}
 
 
 class ActSettings(FunctionSettings, frozen=True):
@@ -160,6 +173,8 @@ class ActSettings(FunctionSettings, frozen=True):
     dashboard: the URL that messages refer to.
     stage: of the deployment's names; None for the plain ones.
     member_roles: by which jobs in other accounts are described and stopped.
+    relaunch_roles: of the jobs that may be started again.
+    relaunch_machine: the state machine that starts them.
     """
 
     table: _Text
@@ -183,6 +198,8 @@ class ActSettings(FunctionSettings, frozen=True):
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
+    relaunch_roles: tuple[str, ...] = ()
+    relaunch_machine: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -233,6 +250,17 @@ class ReplaySettings(FunctionSettings, frozen=True):
     """The environment of ``replay``."""
 
     state_bucket: _Text
+
+
+class RelaunchSettings(FunctionSettings, frozen=True):
+    """The environment of ``relaunch``.
+
+    deployment: the value of the tag of each job that it starts.
+    roles: of the jobs that it may start.
+    """
+
+    deployment: _Text
+    roles: tuple[str, ...]
 
 
 class ReportSettings(FunctionSettings, frozen=True):

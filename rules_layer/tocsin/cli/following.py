@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.evaluation import Publisher
+from tocsin.events import StatusChange
 from tocsin.judge import Findings, Following, Several
 from tocsin.judge.command import StopCommand
 from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
@@ -64,8 +65,14 @@ def following_of(
 
     on_stop: a command that then runs, too.
     """
-    stopping = StopCommand(on_stop, storage.url, note) if on_stop else None
-    findings = Findings(storage, now, note, stopping or (lambda rule: None))
+    command = StopCommand(on_stop, storage.url, note) if on_stop else None
+
+    def stopping(alert: StatusChange) -> None:
+        if command is not None:
+            good = alert.last_good or None
+            command(alert.rule_configuration_name, good.checkpoint if good else None)
+
+    findings = Findings(storage, now, note, stopping)
     following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
     if actions := _not_taken(watch or _own(storage)):
         instead = "" if notifiers else "; --notify slack=URL sends messages"

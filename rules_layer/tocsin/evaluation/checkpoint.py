@@ -143,6 +143,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     points: the newest of the trace, which are not in the run's trace object yet.
     saved: the newest checkpoints of the training, by step.
     planned: how many steps the training is to have, if its hook knows.
+    price: US dollars per hour of the training's machines; None: unknown.
     """
 
     run: str
@@ -194,6 +195,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     points: tuple[Point, ...] = ()
     saved: tuple[SavedCheckpoint, ...] = ()
     planned: int | None = None
+    price: float | None = None
     version: int = VERSION
 
     @property

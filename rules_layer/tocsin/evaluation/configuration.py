@@ -87,9 +87,25 @@ def load_rules(
     collections = files.collections
     job = _describe_job(work) if work.is_first_look or new_start else None
     found = replace(_configuration(work, job, given, files), collections=collections, job=job)
-    checkpoint = structs.replace(work.checkpoint, job_watch=found.job_watch)
+    checkpoint = structs.replace(
+        work.checkpoint, job_watch=found.job_watch, price=_price(work, found)
+    )
     work.replace(configure(checkpoint, found.watched, found.refused))
     return found
+
+
+def _price(work: UnitOfWork, found: Configuration) -> float | None:
+    """Return US dollars per hour: as the watch file says, else of the job's machines where the
+    deployment has all their prices.
+    """
+    if found.watch.price_per_hour is not None:
+        return found.watch.price_per_hour
+    if found.job is None:
+        return work.checkpoint.price
+    prices, machines = work.ports.prices, found.job.machines
+    if not machines or not machines.keys() <= prices.keys():
+        return None
+    return sum(prices[each] * count for each, count in machines.items())
 
 
 def _files(work: UnitOfWork, again: bool) -> _Files:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -31,11 +32,13 @@ _NOTHING = not_applicable(Reason.NO_TENSOR, "no tensor that it reads was capture
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:
     """The rule's record after this step, and its verdict; None if the rule did not give one."""
     record = checkpoint.rules[rule.name]
-    if any(step.tensors.values()) or not _found_nothing(record, rule, step):
+    lacks = _found_nothing(record, rule, step)
+    if not lacks or any(step.tensors.values()):
         record = _with_found(record, rule, step)
+        lacks = _found_nothing(record, rule, step)
     if not will_judge(rule, record, step):
         return record, None
-    if not rule.is_custom and _found_nothing(record, rule, step):
+    if lacks and not rule.is_custom:
         return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
@@ -48,7 +51,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
     if len(encoded) > STATE_BYTES:
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
         return disabled(record, what), None
-    if kept != state and (what := _not_json(state, "state")):
+    if kept != state and (what := _not_json(state, kept, "state")):
         return disabled(record, f"the rule's state is not kept as it is: {what}"), None
     last = record.last_step if step.tick else _count(rule.options, step)
     if last != record.last_step or kept != record.state:
@@ -86,19 +89,21 @@ def _line(error: BaseException, rule: Watched) -> str:
     return own[-1] if own else ""
 
 
-def _not_json(value: object, where: str) -> str:
-    """The first part of a state that JSON changes, and how; "" if that is tuples only."""
+def _not_json(value: Any, kept: Any, where: str) -> str:
+    """Return what JSON changes first in a state, which it makes ``kept``; "" for tuples only."""
+    if value == kept:
+        return ""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{where} is {value}, which JSON cannot hold"
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
                 return f"the key {key!r} of {where} is a {type(key).__name__}, not a str"
-            if what := _not_json(inner, f"{where}[{key!r}]"):
+            if what := _not_json(inner, kept[key], f"{where}[{key!r}]"):
                 return what
     elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            if what := _not_json(inner, f"{where}[{number}]"):
+        for number, (inner, then) in enumerate(zip(value, kept, strict=True)):
+            if what := _not_json(inner, then, f"{where}[{number}]"):
                 return what
     elif not isinstance(value, str | int | float | bool | None):
         return f"{where} is a {type(value).__name__}"

@@ -60,16 +60,22 @@ def not_run(checkpoint: Checkpoint) -> NotRun | None:
     """The steps that an ended run with an alarm has not run; None if it ran them all, or they are
     not known.
     """
+    if checkpoint.ended is None or not any(map(_alarms, checkpoint.rules.values())):
+        return None
+    return left(checkpoint)
+
+
+def left(checkpoint: Checkpoint) -> NotRun | None:
+    """The planned steps after the last one; None without any, or if they are not known."""
     last, planned = checkpoint.last_step, checkpoint.planned
-    if checkpoint.ended is None or last is None or planned is None or last + 1 >= planned:
+    if last is None or planned is None or last + 1 >= planned:
         return None
-    if not any(map(_alarms, checkpoint.rules.values())):
-        return None
-    left, first, time = planned - last - 1, checkpoint.first_step, checkpoint.first_time
+    steps, first, time = planned - last - 1, checkpoint.first_step, checkpoint.first_time
     if first is None or time is None or last <= first or checkpoint.last_time <= time:
-        return NotRun(left, None)
-    seconds = (checkpoint.last_time - time) / (last - first)
-    return NotRun(left, round(left * seconds / 3600, 3))
+        return NotRun(steps)
+    hours = steps * (checkpoint.last_time - time) / (last - first) / 3600
+    price = checkpoint.price
+    return NotRun(steps, round(hours, 3), None if price is None else round(hours * price, 2))
 
 
 def _alarms(record: RuleRecord) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.evaluation.last_good import last_good
+from tocsin.evaluation.last_good import last_good, left, not_run
 from tocsin.events import (
     Ending,
     EvaluatedSteps,
@@ -108,7 +108,11 @@ def with_change(
         notify=rule.policy if rule else NotifyPolicy(),
         silences=_longest(each for each in silences if each.covers(job, name, severity)),
         last_good=(last_good(checkpoint) if firing else None) or msgspec.UNSET,
+        relaunch=(rule.relaunching if rule and firing else None) or msgspec.UNSET,
     )
+    if firing and "stop" in change.actions:
+        saves = left(checkpoint) or msgspec.UNSET
+        change = msgspec.structs.replace(change, stop_saves=saves)
     return replace(
         checkpoint,
         rules={**checkpoint.rules, name: replace(record, last_change=change)},
@@ -136,6 +140,7 @@ def with_summary(checkpoint: Checkpoint, ending: Ending, watch: Watch) -> Checkp
         dry_run=watch.dry_run,
         run_id=run_id,
         silences=_longest(each for each in watch.silences if each.covers_all(job)),
+        not_run=not_run(checkpoint) or msgspec.UNSET,
     )
     return replace(checkpoint, summaries=(*checkpoint.summaries, summary))
 

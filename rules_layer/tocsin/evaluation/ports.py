@@ -201,6 +201,7 @@ class JobDescription:
     outputs: the S3 paths that it may write runs to.
     arn: by which its tags are found.
     is_over: it has ended.
+    machines: how many instances of each type it has.
     """
 
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -209,6 +210,7 @@ class JobDescription:
     arn: str = ""
     profiler_rules: tuple[Mapping[str, Any], ...] = ()
     is_over: bool = False
+    machines: Mapping[str, int] = field(default_factory=dict)
 
 
 class JobDirectory(Protocol):
@@ -255,6 +257,7 @@ class EvaluationPorts:
     is_denied: whether such an error stays until somebody grants a permission.
     owner: the owner of a run (URL).
     turns: those of an owner.
+    prices: US dollars per hour, by type of instance.
     """
 
     storage: Callable[[str], Storage]
@@ -274,3 +277,4 @@ class EvaluationPorts:
     is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)
     owner: Callable[[str], str] = owner_of
     turns: Callable[[str], Turns] = lambda owner: NoLimit()
+    prices: Mapping[str, float] = field(default_factory=dict)

@@ -95,6 +95,17 @@ class NotifyPolicy(msgspec.Struct, frozen=True, rename="pascal"):
         return max(self.repeat_interval, SHORTEST_REPEAT)
 
 
+class RelaunchPolicy(msgspec.Struct, frozen=True, rename="pascal"):
+    """Options of the action ``relaunch``, which starts a stopped job again.
+
+    attempts: how often at most.
+    hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=9)] = 2
+    hyperparameters: dict[str, str] = {}
+
+
 class RunSilence(msgspec.Struct, frozen=True, rename="pascal"):
     """A silence of the watch file that covers the rule; ``job`` is a glob."""
 
@@ -140,7 +151,7 @@ class NotRun(msgspec.Struct, frozen=True, rename="pascal"):
     """The steps that an ended training was to have, and did not run.
 
     hours: at the rate of the run; None if its files say nothing of time.
-    usd: their price; None: unknown.
+    usd: the price of these hours; None: unknown.
     """
 
     steps: int
@@ -165,6 +176,8 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     silences: of the watch file, if they cover the rule and the job.
     debug_rule_evaluation_statuses: all rules of the run, at the time of publication.
     last_good: of a rule that fires, where it is known.
+    stop_saves: of a rule that fires with the action stop: what is not run if the training stops.
+    relaunch: of a rule with the action ``relaunch``.
     """
 
     training_job_name: str
@@ -194,6 +207,8 @@ class StatusChange(msgspec.Struct, frozen=True, rename="pascal"):
     silences: tuple[RunSilence, ...] = ()
     debug_rule_evaluation_statuses: tuple[RuleStatusEntry, ...] = ()
     last_good: LastGood | msgspec.UnsetType = msgspec.UNSET
+    stop_saves: NotRun | msgspec.UnsetType = msgspec.UNSET
+    relaunch: RelaunchPolicy | msgspec.UnsetType = msgspec.UNSET
     truncated: Truncated = msgspec.field(default=msgspec.UNSET, name="truncated")
 
     @property
@@ -223,6 +238,7 @@ class RunSummary(msgspec.Struct, frozen=True, rename="pascal"):
     rule_evaluation_status: the worst of all rules; None without rules.
     summary: the actions that report it.
     silences: of the watch file, if they cover all rules of the job.
+    not_run: the planned steps that it has not run after an alarm.
     """
 
     training_job_name: str
@@ -239,6 +255,7 @@ class RunSummary(msgspec.Struct, frozen=True, rename="pascal"):
     evaluated_at: str | None = None
     run_id: str | None = None
     silences: tuple[RunSilence, ...] = ()
+    not_run: NotRun | msgspec.UnsetType = msgspec.UNSET
     truncated: Truncated = msgspec.field(default=msgspec.UNSET, name="truncated")
 
 

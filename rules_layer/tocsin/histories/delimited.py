@@ -22,6 +22,7 @@ _OF_ONE_SCALAR = {"walltime", "step", "value"}  # of TensorBoard, whose file has
 _RULE = re.compile(r"[\s|+=-]+")  # the line below the header of a table in Markdown
 _NAME = re.compile(r"\s*[A-Za-z][\w/. :-]*\s*")
 _SPACES = "  "
+_OF_A_LONG_TABLE = ("step", "name", "value")
 
 
 class Delimited:
@@ -60,7 +61,9 @@ class Delimited:
         if first:
             self._delimiter = delimiter(first)
             self._header = next(self._split(chain([first], lines)))
-            if all(_is_number(cell) for cell in self._header):
+            if _is_long(self._header):
+                self._ahead, self._header = [first], [*_OF_A_LONG_TABLE]
+            elif all(_is_number(cell) for cell in self._header):
                 self._ahead = [first, *islice(lines, 1)]
                 self._header = _of_numbers(self._ahead, self._delimiter, self.path)
             self._names, self._runs = _columns(self._header, self.path)
@@ -83,6 +86,7 @@ class Delimited:
                 self._header, (self._names, self._runs) = cells, _columns(cells, self.path)
                 continue
             names = self._names
+            cells = _without_blanks(cells, len(names))
             if len(cells) == len(self._header) + 1 and cells[-1].strip() and not counts:
                 names = ["", *names]  # R leaves out the name of the index
             longer += len(cells) > len(names) and any(cell.strip() for cell in cells[len(names) :])
@@ -91,6 +95,13 @@ class Delimited:
                 yield from _of_runs(row) if self._runs else (row,)
         if longer:
             note(f"{self.path}: {longer:,} lines have more cells than columns: the rest is skipped")
+
+
+def _without_blanks(cells: list[str], columns: int) -> list[str]:
+    """Return a row without its empty cells, if these are as many as it has cells too many: its
+    writer divided columns by two delimiters."""
+    filled = [cell for cell in cells if cell.strip()]
+    return filled if columns == len(filled) < len(cells) else cells
 
 
 def looks_delimited(first: str, second: str) -> bool:
@@ -105,10 +116,19 @@ def looks_delimited(first: str, second: str) -> bool:
     return any(name and is_counter(name) for name in names) or numbers * 2 > len(cells)
 
 
-def looks_like_numbers(first: str, second: str) -> bool:
-    """Return whether two lines are of one scalar without a name, beside a step or not."""
-    rows = [_cells(line, delimiter(line)) for line in (first, second)]
-    return all(0 < len(cells) <= 2 and all(map(_is_number, cells)) for cells in rows)
+def lacks_names(first: str, second: str) -> bool:
+    """Return whether two lines are rows of a table whose columns have no names: numbers, or a step
+    with the name and the value of a scalar."""
+    one, other = (_cells(line, delimiter(line)) for line in (first, second))
+    of_numbers = all(map(_is_number, (*one, *other)))
+    return (of_numbers and len(one) == len(other) > 0) or (_is_long(one) and _is_long(other))
+
+
+def _is_long(cells: Sequence[str]) -> bool:
+    """Return whether a row without names has a step, the name of a scalar and its value."""
+    return [_is_number(cell) for cell in cells] == [True, False, True] and bool(
+        _NAME.fullmatch(cells[1])
+    )
 
 
 def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:

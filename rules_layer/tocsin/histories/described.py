@@ -27,7 +27,7 @@ def described(
     scores = [name for name in names if is_score(name)]
     beside = [name for name in names if roles[name] not in (Role.LOSS, Role.METRIC)]
     read = {*losses, *evaluations, *scores, *beside}
-    stand = any(is_of_evaluation(name) for name in losses)
+    stand = bool(losses) and all(is_of_evaluation(name) for name in losses)
     parts = (
         _steps({scalar.step for scalar in training.scalars}, counter),
         _list("loss:" if len(losses) == 1 else "losses:", losses, _MOST_NAMES),

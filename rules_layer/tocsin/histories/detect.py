@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tocsin.histories.delimited import Delimited, looks_delimited, looks_like_numbers
+from tocsin.histories.delimited import Delimited, lacks_names, looks_delimited
 from tocsin.histories.folders import catboost, dvclive, files_of, last_checkpoint
 from tocsin.histories.json_file import JsonDocument, JsonLines
 from tocsin.histories.lines import decoded
@@ -113,7 +113,7 @@ def _rows_of(path: Path, text: str) -> Rows | None:
         return Delimited(path)
     if looks_printed(text):
         return Printed(path)
-    if looks_delimited(first, second) or looks_like_numbers(first, second):
+    if looks_delimited(first, second) or lacks_names(first, second):
         return Delimited(path)
     raise BadHistory(
         f"{path} is neither a run nor a history: it is not a table with a header line, JSON, or a "

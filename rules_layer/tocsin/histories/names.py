@@ -34,7 +34,8 @@ _LOSS = re.compile(
 # What is said of a loss, or of how good predictions are, is no loss.
 _NO_LOSS = re.compile(
     r"(?<![a-z])(?:best|min|max|std|var|delta|target|grad|ema_decay|precision|recall|f1|f_?score|"
-    r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio|code)(?![a-z])",
+    r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio|code|"
+    r"alpha|beta|gamma|lambda|coef|coefficient|margin)(?![a-z])",
     re.IGNORECASE,
 )
 _SURELY_LOSS = re.compile(r"loss(?:es)?$", re.IGNORECASE)

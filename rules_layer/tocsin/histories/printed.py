@@ -1,7 +1,8 @@
 """Reader of printed logs: ``step 100 loss 2.31``, as common trainers write it.
 
 A line that counts a step or an epoch, and the lines after it up to the next such line, are of that
-step. Numbers have their names before them.
+step. Numbers have their names before them. A line that sums up an epoch after its batches, or has
+other numbers again, such as those of each class, counts no step of its own.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ _DARKNET = re.compile(
 # A line of a block of baselines and Stable-Baselines3, which ends with a line of dashes.
 _CELL = re.compile(rf"^\|\s+(?P<name>[A-Za-z][\w/ .-]*?)\s+\|\s+{_VALUE}\s+\|\s*$")
 _PHASE = re.compile(
-    r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uat(?:ion|ing))?)(?![\w/])",
+    r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|"
+    r"eval(?:uat(?:ion|ing))?|dev)(?![\w/])",
     re.IGNORECASE,
 )
 _LEAD = re.compile(  # date, time, level, module
@@ -77,6 +79,7 @@ class Printed:
         self.path = path
         self._lines = Lines(path)
         self._at: dict[str, float] = {}
+        self._names: set[str] = set()  # that have a number there
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         if self._lines.begins():
@@ -94,9 +97,21 @@ class Printed:
                 counters["batch" if "epoch" in self._at else "step"] = counters.pop("done")
             if "epoch" in counters and counters["epoch"] != self._at.get("epoch"):
                 self._at = {}
+            if any(self._at.get(name) != at for name, at in counters.items()):
+                self._names = set()
             self._at |= counters
             if values and self._at:
-                yield {**self._at, **values}
+                again = not self._names.isdisjoint(values)
+                sums_up = 0 < len(counters) < len(self._at)
+                self._names |= values.keys()
+                yield (
+                    values
+                    if again and (sums_up or not any(map(is_loss, values)))
+                    else {
+                        **self._at,
+                        **values,
+                    }
+                )
         if block and not growing:
             yield block
 

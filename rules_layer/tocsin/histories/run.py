@@ -250,17 +250,18 @@ class HistoryRun:
     def _captured(self, name: str, value: float) -> Captured:
         role = self._roles[name]
         kind = self._kind if role is Role.LOSS and not self._choices.losses else None
-        if role in MEASURED:
-            measured = self._measured[name]
-            value, kind = value * measured.factor, measured.kind
-        return _scalar(with_phase_first(name), value, role, kind)
+        shown = with_phase_first(name)
+        if role not in MEASURED:
+            return _scalar(shown, value, role, kind)
+        measured = self._measured[name]
+        return _sample(shown, value * measured.factor, role, measured.kind)
 
     def _length(self, values: _Values) -> Iterator[Captured]:
         """The seconds that a step took, as rules ask a minute of a machine for its length."""
         if seconds := length_of(
             {name: value for name, (value, _) in values.items()}, self._measured
         ):
-            yield _scalar(LENGTH, seconds, Role.SYSTEM, MINUTE)
+            yield _sample(LENGTH, seconds, Role.SYSTEM, MINUTE)
 
 
 def _scalar(name: str, value: float, role: Role, kind: str | None) -> Captured:
@@ -268,6 +269,13 @@ def _scalar(name: str, value: float, role: Role, kind: str | None) -> Captured:
     return Captured(
         name, scalar, role=role, kind=kind, summary=summarize(scalar, fingerprint=False)
     )
+
+
+def _sample(name: str, value: float, role: Role, kind: str) -> Captured:
+    """A number about a machine, in the index file as those of a hook are: rules read its value."""
+    sample = np.array([value])
+    summary = summarize(sample, fingerprint=False)
+    return Captured(name, role=role, kind=kind, summary=summary, inline=sample)
 
 
 def _chosen(path: Path, found: Sequence[Training], training: str | None) -> Training:

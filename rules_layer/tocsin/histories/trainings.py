@@ -121,9 +121,12 @@ def _reference(scalars: Sequence[Scalar], is_main: Callable[[str], bool]) -> str
 
 
 def _repeats(scalars: Sequence[Scalar]) -> bool:
-    """Return whether a name was recorded again and again at the step before, with other values."""
+    """Return whether a name was recorded again and again at the step before, with other values.
+
+    A row without a step of its own does not count.
+    """
     equal = sum(
-        after.step == before.step and after.value != before.value
+        after.step == before.step and after.value != before.value and not after.borrowed
         for before, after in pairwise(scalars)
     )
     return equal > max(2, _FEW * len(scalars))

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import msgspec
 
 from tocsin.custom import load_installed
-from tocsin.events import RunEvent, StatusChange
+from tocsin.events import LastGood, RunEvent, StatusChange
 from tocsin.judge.findings import Findings, Several
 from tocsin.judge.following import Following
 from tocsin.judge.notify import Notifier
@@ -89,6 +89,8 @@ def table(document: dict[str, Any]) -> Iterator[str]:
         yield f"  {step:<10}  {severity:<8}  {name:<{width}}  {lead['StatusDetails']}"
         if explained:
             yield f"  explains {', '.join(each['RuleConfigurationName'] for each in explained)}"
+    if (good := document["last_good"]) and good["Checkpoint"]:
+        yield f"  last good: {msgspec.convert(good, LastGood).text}"
     if found:
         yield f"what to do: tocsin check {run}"
 
@@ -105,7 +107,9 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent, page: bool =
     page: write the report at the end, for a notebook.
     """
     storage = open_run(run)
-    findings = Findings(storage, time.time, lines.say, lambda rule: lines.write(stop=rule))
+    findings = Findings(
+        storage, time.time, lines.say, lambda alert: lines.write(stop=alert.rule_configuration_name)
+    )
     notifier = _notifier(storage, lines)
     following = Following(
         storage, None, publisher=Several([lines, findings, *filter(None, (notifier,))])

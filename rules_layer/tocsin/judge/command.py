@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tocsin.words import clean
 
 _SECONDS = 60.0
+_PLACEHOLDER = "{checkpoint}"
+_CHECKPOINT = "TOCSIN_CHECKPOINT"
 
 
 @dataclass
@@ -17,7 +19,8 @@ class StopCommand:
     """Runs a command in a shell until it has succeeded once.
 
     The command is the terminal's own, never a run's. What comes from the run is in the variables
-    TOCSIN_RUN and TOCSIN_RULE only, which the shell does not evaluate.
+    TOCSIN_RUN, TOCSIN_RULE and TOCSIN_CHECKPOINT only, which the shell does not evaluate:
+    ``{checkpoint}`` in the command is the last of them, as one argument.
 
     say: gets a line with the outcome.
     """
@@ -28,14 +31,24 @@ class StopCommand:
     seconds: float = _SECONDS
     done: bool = False
 
-    def __call__(self, rule: str) -> None:
-        """Run the command for the rule that asks for the stop."""
+    def __call__(self, rule: str, checkpoint: str | None = None) -> None:
+        """Run the command for the rule that asks for the stop.
+
+        checkpoint: the last one before the first sign of the fault. A command with the placeholder
+            does not run without one.
+        """
         if self.done:
             return None
+        if _PLACEHOLDER in self.command and not _is_usable(checkpoint):
+            return self._failed(
+                f"no checkpoint before the first sign is known for {_PLACEHOLDER}; save them, and "
+                "name each with hook.checkpoint"
+            )
         given = {**os.environ, "TOCSIN_RUN": self.run, "TOCSIN_RULE": clean(rule)}
+        given[_CHECKPOINT] = checkpoint or ""
         try:
             ran = subprocess.run(  # noqa: S602 - who typed it wants a shell
-                self.command,
+                self.command.replace(_PLACEHOLDER, f'"${_CHECKPOINT}"'),
                 shell=True,
                 env=given,
                 stdin=subprocess.DEVNULL,
@@ -55,3 +68,8 @@ class StopCommand:
 
     def _failed(self, why: str) -> None:
         self.say(f"--on-stop failed: {clean(why, 300)}. It runs again when a rule asks for a stop")
+
+
+def _is_usable(checkpoint: str | None) -> bool:
+    """Return whether it is a path that no command takes for an option."""
+    return bool(checkpoint) and not str(checkpoint).startswith("-")

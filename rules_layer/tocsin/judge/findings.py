@@ -19,13 +19,13 @@ class Findings:
     """Says each rule that fires, fails or is resolved, and stops the training where a rule has the
     action stop.
 
-    say: gets a line. stopping: gets the rule that has asked the training to stop.
+    say: gets a line. stopping: gets the alert that has asked the training to stop.
     """
 
     storage: Storage
     now: Callable[[], float]
     say: Callable[[str], object]
-    stopping: Callable[[str], object] = lambda rule: None
+    stopping: Callable[[StatusChange], object] = lambda alert: None
 
     def publish(self, events: Sequence[RunEvent]) -> None:
         for event in events:
@@ -53,7 +53,7 @@ class Findings:
             }
             self.storage.write(STOP, msgspec.json.encode(request))
             self.say(f"wrote {self.storage.url}/{STOP}, which asks the training's hook to stop")
-            self.stopping(rule)
+            self.stopping(event)
 
 
 @dataclass(frozen=True)

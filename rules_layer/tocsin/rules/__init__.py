@@ -5,7 +5,7 @@ The registry finds a rule by its name and loads it when it is asked for.
 
 from msgspec import Meta
 
-from tocsin.rules._advice import advice_for
+from tocsin.rules._advice import advice_for, page_of
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
 from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
@@ -69,6 +69,7 @@ __all__ = [
     "get_rule",
     "measured",
     "not_applicable",
+    "page_of",
     "register",
     "register_style",
     "rule_names",

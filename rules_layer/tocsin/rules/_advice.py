@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tocsin import installing
 from tocsin.rules._rule import Rule
 from tocsin.rules._train_eval import is_metric_of_trees
 
@@ -17,6 +18,12 @@ MORE_TREES = (
 )
 """Advice for boosted trees that learn too little."""
 
+SIMPLER_TREES = (
+    "Lower max_depth and eta, raise min_child_weight, lambda or gamma, use subsample and "
+    "early_stopping_rounds, and check that evaluation rows are prepared as training rows are."
+)
+"""Advice for boosted trees that do not generalise."""
+
 
 def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
     """Return a rule's advice for the trained model, by the tensor of its violation."""
@@ -24,3 +31,10 @@ def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
         return ""
     trees = rule.advice_for_trees if tensor and is_metric_of_trees(tensor) else ""
     return trees or rule.advice
+
+
+def page_of(rule: type[Rule] | None) -> str:
+    """Return the address of a rule's page; empty where there is none, as of custom rules."""
+    if rule is None or not rule.__module__.startswith("tocsin.rules."):
+        return ""
+    return installing.page(f"docs/rules/{rule.__name__}")

@@ -66,9 +66,8 @@ class FinishedEvaluation:
     ``first``: the cost of the first evaluation.
     ``best``: the lowest level so far.
     ``train_at_best``: the training level at the evaluation with the best level.
-    ``noise``: how much the last evaluations go up and down, on average.
-    ``risen``: how many of the last evaluations in a row each had a higher cost than the one before.
     ``recovered``: the largest rise from a best that was followed by a new best.
+    ``costs``: the last evaluations, this one included.
     """
 
     name: str
@@ -81,9 +80,21 @@ class FinishedEvaluation:
     first: float
     best: float
     train_at_best: float | None
-    noise: float
     recovered: float
-    risen: int = 0
+    costs: Sequence[float]
+
+    @property
+    def noise(self) -> float:
+        """Return the noise: the mean deviation of the last evaluations from their neighbours."""
+        costs = self.costs
+        turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
+        return fmean(turns or [0.0])
+
+    @property
+    def risen(self) -> int:
+        """Return the number of consecutive rises at the end of the evaluations."""
+        rises = [before < after for before, after in pairwise(self.costs)]
+        return next((n for n, rose in enumerate(reversed(rises)) if not rose), len(rises))
 
     @property
     def always_rose(self) -> bool:
@@ -248,13 +259,11 @@ def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
 def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
     past = memory["past"]
     level, train_level = _levels(past)
-    costs = [cost for cost, _ in past]
-    turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
     return FinishedEvaluation(
         name=name,
         worker=memory["worker"],
         count=memory["count"],
-        cost=costs[-1],
+        cost=past[-1][0],
         train=past[-1][1],
         level=level,
         train_level=train_level,
@@ -262,15 +271,8 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
         best=memory["best"],
         train_at_best=memory["train_at_best"],
         recovered=memory["wander"],
-        noise=fmean(turns or [0.0]),
-        risen=_rises(costs),
+        costs=[cost for cost, _ in past],
     )
-
-
-def _rises(costs: Sequence[float]) -> int:
-    """The number of rises in a row at the end."""
-    rises = [before < after for before, after in pairwise(costs)]
-    return next((n for n, rose in enumerate(reversed(rises)) if not rose), len(rises))
 
 
 def _deviation(before: float, cost: float, after: float) -> float:

@@ -6,10 +6,12 @@ from tocsin.watch.builtin_collections import belongs, built_in, built_in_pattern
 from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
     MOST_BASELINES,
+    MOST_PRICE,
     Capture,
     CollectionConfig,
     Machine,
     Notify,
+    Relaunch,
     RuleConfig,
     SaveConfig,
     Watch,
@@ -27,6 +29,7 @@ from tocsin.watch.watched import Options, Refused, Watched, resolve
 
 __all__ = [
     "MOST_BASELINES",
+    "MOST_PRICE",
     "NOTIFYING",
     "UPDATE_FIELDS",
     "WATCH_FILE",
@@ -44,6 +47,7 @@ __all__ = [
     "PatternMatcher",
     "Refused",
     "Refuses",
+    "Relaunch",
     "RuleConfig",
     "SaveConfig",
     "Selection",

@@ -17,7 +17,7 @@ _ARGUMENTS: Mapping[str, Callable[[str], str | None]] = {
     "metric": metric_name_fault,
     "webhook": webhook_name_fault,
 }
-ACTIONS = ("stop", *_ARGUMENTS)
+ACTIONS = ("stop", "relaunch", *_ARGUMENTS)
 
 
 def usable(actions: Iterable[str]) -> tuple[str, ...]:
@@ -32,8 +32,8 @@ def action_fault(action: str) -> str | None:
         near = difflib.get_close_matches(name.lower(), ACTIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ACTIONS)}"
         return f"unknown action {action!r}: {hint}"
-    if name == "stop":
-        return f"{action!r}: stop takes no argument" if colon else None
+    if name in ("stop", "relaunch"):
+        return f"{action!r}: {name} takes no argument" if colon else None
     if not colon:
         return f"{action!r} must name its endpoint: webhook:NAME" if name == "webhook" else None
     fault = _ARGUMENTS[name](argument)

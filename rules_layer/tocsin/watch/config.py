@@ -26,6 +26,7 @@ Actions = Annotated[
 
 
 MOST_BASELINES = 8
+MOST_PRICE = 1e6  # US dollars per hour
 
 Baseline = Annotated[str, msgspec.Meta(min_length=1, max_length=900)]
 """The URL of a run, or the name of a job beside the one that is watched."""
@@ -181,6 +182,20 @@ class Notify:
 
 
 @dataclass(frozen=True)
+class Relaunch:
+    """Options of the action ``relaunch``, which starts a stopped job again.
+
+    attempts: how often at most, 1 to 9.
+    hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=9)] = 2
+    hyperparameters: Annotated[Mapping[Name, str | int | float], msgspec.Meta(max_length=10)] = (
+        field(default_factory=dict)
+    )
+
+
+@dataclass(frozen=True)
 class Machine:
     """Metrics of the machine and times of the steps, in a run of their own beside the training's.
 
@@ -215,11 +230,13 @@ class Watch:
     capture: tensors to capture beyond what rules need, and when.
     notify: times of notifications.
     silences: jobs and rules that do not notify until a given time.
+    relaunch: how the action ``relaunch`` starts a stopped job again.
     baseline: runs that are known to be good; the rule WorseThanBaseline compares with them.
     machine: also watch the machine; see docs/machine.md.
     custom_rules: a folder of rules, relative to this file.
     dry_run: log actions instead of taking them.
     guard: skip updates whose loss or gradients are not finite (PyTorch).
+    price_per_hour: of all machines of the training, in US dollars.
     """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
@@ -229,6 +246,7 @@ class Watch:
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
     silences: tuple[Silence, ...] = ()
+    relaunch: Relaunch = field(default_factory=Relaunch)
     baseline: (
         Baseline | Annotated[tuple[Baseline, ...], msgspec.Meta(max_length=MOST_BASELINES)]
     ) = ()
@@ -236,6 +254,7 @@ class Watch:
     custom_rules: str | None = None
     dry_run: bool = False
     guard: bool = False
+    price_per_hour: Annotated[float, msgspec.Meta(gt=0, le=MOST_PRICE)] | None = None
 
 
 msgspec.json.Decoder(Watch)  # msgspec prepares the type here, once, and not in several threads

@@ -49,7 +49,8 @@ class Fault(NamedTuple):
     @property
     def mild(self) -> bool:
         """Return whether it concerns only notification: then the rules can be evaluated."""
-        return self.path[:1] in (("notify",), ("silences",)) or self.path[2:3] == ("inhibits",)
+        sections = (("notify",), ("silences",), ("relaunch",))
+        return self.path[:1] in sections or self.path[2:3] == ("inhibits",)
 
 
 def message(error: BaseException, where: str = "") -> str:

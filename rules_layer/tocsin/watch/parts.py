@@ -15,7 +15,7 @@ import msgspec
 
 from tocsin.parsing import TIME_EXAMPLE, moment
 from tocsin.watch.capture import to_capture
-from tocsin.watch.config import Capture, Machine, Notify, RuleConfig, Watch
+from tocsin.watch.config import Capture, Machine, Notify, Relaunch, RuleConfig, Watch
 from tocsin.watch.errors import BadWatch, Fault, Path, instead_of, message
 from tocsin.watch.sagemaker import from_debug_rule_configurations
 from tocsin.watch.silence import Silence
@@ -26,7 +26,7 @@ MOST_SILENCES = 100
 # The keys of each section and their types. The id of a silence belongs to the store.
 _KNOWN: dict[type[Any], dict[str, Any]] = {
     into: get_type_hints(into, include_extras=True)
-    for into in (Watch, Machine, Notify, RuleConfig, Silence)
+    for into in (Watch, Machine, Notify, Relaunch, RuleConfig, Silence)
 }
 del _KNOWN[Silence]["id"]
 
@@ -51,7 +51,7 @@ def to_parts(content: Any, now: datetime | None = None) -> tuple[Watch, tuple[Fa
     if not isinstance(content, Mapping):
         raise BadWatch(f"expected a mapping with `rules`, got {type(content).__name__}")
     readers = {"capture": _capture, "notify": _notify, "rules": _rules, "silences": _silences}
-    readers["machine"] = _machine
+    readers |= {"machine": _machine, "relaunch": _relaunch}
     found: Found = []
     watch = Watch(**_fields(content, Watch, (), found, readers))
     found += _expired(content, now) if now is not None else ()
@@ -138,6 +138,10 @@ def _capture(content: Any, path: Path, found: Found) -> Capture:
 
 def _notify(content: Any, path: Path, found: Found) -> Notify:
     return Notify(**_fields(content, Notify, path, found, {}))
+
+
+def _relaunch(content: Any, path: Path, found: Found) -> Relaunch:
+    return Relaunch(**_fields(content, Relaunch, path, found, {}))
 
 
 def _machine(content: Any, path: Path, found: Found) -> Machine:

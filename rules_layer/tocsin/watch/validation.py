@@ -11,6 +11,7 @@ from tocsin.watch.capture import patterns
 from tocsin.watch.config import RuleConfig, Watch
 from tocsin.watch.errors import Fault, Path
 from tocsin.watch.notify_policy import notify_faults
+from tocsin.watch.relaunching import relaunch_faults
 from tocsin.watch.watched import resolve
 
 _OPTIONS = tuple(field.name for field in dataclasses.fields(RuleConfig))
@@ -40,6 +41,7 @@ def alert_faults(watch: Watch) -> Iterator[Fault]:
             elif name not in names:
                 yield Fault(path, f"no rule of this file is named {name!r}")
     yield from notify_faults(watch.notify)
+    yield from relaunch_faults(watch.relaunch)
 
 
 def _rule_faults(watch: Watch, config: RuleConfig, at: int) -> Iterator[Fault]:
@@ -75,6 +77,9 @@ def _action_faults(path: Path, actions: Sequence[str]) -> Iterator[Fault]:
     for at, action in enumerate(actions):
         if wrong := action_fault(action):
             yield Fault((*path, at), wrong)
+        elif action == "relaunch" and "stop" not in actions:
+            text = "relaunch starts a job again that was stopped: write [stop, relaunch]"
+            yield Fault((*path, at), text)
 
 
 def _pattern_faults(path: Path, found: Sequence[str]) -> Iterator[Fault]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tocsin.contracts import fault, misspelt
-from tocsin.events import NotifyPolicy
+from tocsin.events import NotifyPolicy, RelaunchPolicy
 from tocsin.model import Mode, Role, Severity
 from tocsin.parsing import seconds
 from tocsin.rules import (
@@ -32,6 +32,7 @@ from tocsin.tensors import BadPattern, search
 from tocsin.watch.actions import usable
 from tocsin.watch.config import RuleConfig, Watch, as_tuple
 from tocsin.watch.notify_policy import policy
+from tocsin.watch.relaunching import relaunch_policy
 from tocsin.watch.silence import Silence
 
 _COMPARES = "WorseThanBaseline"
@@ -66,6 +67,7 @@ class Watched:
         verdict goes before it.
     own_actions: the actions stand in the rule's entry.
     silences: those that may cover it in some job.
+    relaunching: the changes of a job that the rule starts again; None without that action.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Watched:
     inhibits: tuple[str, ...] = ()
     policy: NotifyPolicy = NotifyPolicy()  # noqa: RUF009  # frozen
     silences: tuple[Silence, ...] = ()
+    relaunching: RelaunchPolicy | None = None
     own_severity: bool = False
     own_actions: bool = True
 
@@ -175,6 +178,7 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
     except BadRule as error:
         raise BadRule(f"{config.rule}: {error}") from error
     name, given = config.configuration_name, config.severity or watch.severity
+    actions = usable(watch.actions if config.actions is None else config.actions)
     own = Severity.WARNING if watch.profile == SAGEMAKER else rule.severity
     return Watched(
         name=name,
@@ -183,12 +187,13 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
         reads=reads,
         options=options,
         severity=given or own,
-        actions=usable(watch.actions if config.actions is None else config.actions),
+        actions=actions,
         dry_run=watch.dry_run,
         fingerprint=_fingerprint(config.rule, rule, options),
         inhibits=tuple(other for other in config.inhibits if other != name),
         policy=policy(watch.notify),
         silences=tuple(each for each in watch.silences if each.covers_rule(name, given)),
+        relaunching=relaunch_policy(watch.relaunch) if "relaunch" in actions else None,
         own_severity=given is None and watch.profile != SAGEMAKER,
         own_actions=config.actions is not None,
     )

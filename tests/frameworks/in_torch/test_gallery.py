@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -91,3 +92,11 @@ def test_the_notebook_of_attention(displayed: list[Any], tmp_path: Path) -> None
     for head in (head for layer in weights.values() for head in layer):
         assert head.sum(axis=1) == pytest.approx(1, abs=1e-3)
         assert not head[~np.tri(len(head), dtype=bool)].any()  # nothing ahead
+
+
+def test_early_stop() -> None:
+    figures = shown("early_stop").figures
+    whole, ruled = (int(part) for part in re.findall(r"(\d+)(?:,| \()", figures["epochs"]))
+    assert whole == 40
+    assert ruled < whole
+    assert figures["stopped by"] != "none"

@@ -70,6 +70,31 @@ def test_describes_a_job(sagemaker: Any, more: dict[str, Any], outputs: tuple[st
 
 
 @pytest.mark.parametrize(
+    ("resources", "machines"),
+    [
+        ({}, {}),
+        ({"InstanceType": "ml.g5.xlarge", "InstanceCount": 2}, {"ml.g5.xlarge": 2}),
+        (
+            {
+                "InstanceGroups": [
+                    {"InstanceType": kind, "InstanceCount": count, "InstanceGroupName": kind[3:5]}
+                    for kind, count in (("ml.c5.xlarge", 4), ("ml.g5.xlarge", 1))
+                ]
+            },
+            {"ml.c5.xlarge": 4, "ml.g5.xlarge": 1},
+        ),
+    ],
+)
+def test_the_machines_of_a_job(
+    sagemaker: Any, resources: dict[str, Any], machines: dict[str, int]
+) -> None:
+    jobs, stubber = sagemaker
+    job = described(ResourceConfig={"VolumeSizeInGB": 1, **resources})
+    stubber.add_response("describe_training_job", job, {"TrainingJobName": "j1"})
+    assert jobs.describe("j1").machines == machines
+
+
+@pytest.mark.parametrize(
     ("code", "words"),
     [
         ("ValidationException", "Requested resource not found."),

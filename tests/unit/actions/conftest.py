@@ -95,6 +95,7 @@ class World:
     links: Links = field(default_factory=Links)
     report: ReportLinks = field(default_factory=ReportLinks)
     machine: Sequence[StatusChange] | None = None
+    relaunch_roles: frozenset[str] = frozenset()
 
     @property
     def lookups(self) -> Lookups:
@@ -109,6 +110,7 @@ class World:
             links=self.links,
             report=lambda run: self.report,
             machine=lambda run: self.machine,
+            relaunch_roles=self.relaunch_roles,
         )
 
     @property
@@ -116,6 +118,7 @@ class World:
         return Effects(
             reserve_stop=self._reserve_stop,
             stop_job=self._stop,
+            relaunch=lambda plan: self._do("relaunch", plan),
             write=lambda run, key, data: self._do("write", (run, key, data)),
             subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[2])),
             reserve=lambda *what: self._ask("reserve", what, self.cap),

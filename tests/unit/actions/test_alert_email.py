@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin import rules
+from tocsin import installing, rules
 from tocsin.actions import ActionOutcome, Links, Result
 from tocsin.actions.alert_email import Explanation, alert_email, explain
 from tocsin.actions.email_parts import MOST_BYTES
@@ -158,6 +158,25 @@ def test_names_the_last_good_step_and_checkpoint(
     (line,) = [line for line in lines if line.startswith("Last good:")]
     assert line.removeprefix("Last good:").strip() == said
     assert "Last good" not in alert_email(ask("email", {}), world.lookups)
+
+
+def test_says_what_a_stop_saves(ask: Any, world: Any) -> None:
+    left = {"StopSaves": {"Steps": 400, "Hours": 1.2, "Usd": 3.67}}
+    done, refused = (
+        alert_email(ask("email", left, stop=Result(outcome, "why")), world.lookups)
+        for outcome in (ActionOutcome.DONE, ActionOutcome.REFUSED)
+    )
+    assert "Stop requested: why. Not run: 400 planned steps, 1.2 hours, $3.67.\n" in done
+    assert "Not run" not in refused
+
+
+def test_links_to_the_rules_page(ask: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "More:" not in alert_email(ask("email"), world.lookups)
+    monkeypatch.setattr(installing, "PUBLISHED", True)
+    assert (
+        "\n\nMore: https://example.com/tocsin/docs/rules/VanishingGradient.html\n\n"
+        in alert_email(ask("email"), world.lookups)
+    )
 
 
 def test_a_rule_with_a_name_of_its_own_that_nobody_knows(ask: Any, world: Any) -> None:

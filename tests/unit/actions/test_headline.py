@@ -19,6 +19,24 @@ def test_one_alert(ask: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("good", "said"),
+    [
+        ({"FirstSign": 25, "Step": 24}, "Last good step 24."),
+        (
+            {"FirstSign": 25, "Step": 24, "Checkpoint": "s3://b/19.pt", "CheckpointStep": 19},
+            "Last good step 24, checkpoint 19.",
+        ),
+    ],
+)
+def test_an_sms_names_the_last_good_step(ask: Any, good: dict[str, Any], said: str) -> None:
+    text = short(ask("sms", {"LastGood": good}, stop=STOPPED))
+    assert text.endswith(f". Stop requested. abs_mean = 3.1e-09. {said}")
+    assert short(ask("sms", {"LastGood": {"FirstSign": 3}})).endswith("abs_mean = 3.1e-09")
+    long = short(ask("sms", {"LastGood": good, "TrainingJobName": "j" * 63}, stop=STOPPED))
+    assert len(long) <= 159
+
+
 def test_without_a_step(ask: Any) -> None:
     request = ask("email", {"Step": None, "Evidence": {"loss": "NaN"}})
     assert subject(request) == "Tocsin warning: VanishingGradient in j1"

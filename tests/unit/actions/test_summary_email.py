@@ -38,6 +38,11 @@ def test_a_run_of_which_little_is_known(make_summary: Any, world: Any) -> None:
     assert "Steps:    0 evaluated\n" in text
 
 
+def test_says_what_was_not_run(make_summary: Any, world: Any) -> None:
+    text = summary_email(make_summary(NotRun={"Steps": 9, "Hours": 2.0}), world.lookups)
+    assert "\nNot run:  9 planned steps, 2 hours, at an unknown price\n" in text
+
+
 def test_many_rules_are_counted_and_fit(make_summary: Any, world: Any) -> None:
     rules = [
         {

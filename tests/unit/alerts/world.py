@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from tocsin.actions import Effects, JobToStop, Lookups, StopHeld, TopicMessage
+from tocsin.actions import Effects, JobToStop, Lookups, Relaunch, StopHeld, TopicMessage
 from tocsin.alerts import (
     ActReport,
     AlertGroup,
@@ -19,6 +19,7 @@ from tocsin.alerts import (
     Flush,
     Incoming,
     Known,
+    Relaunched,
     StoredGroup,
     TryAgain,
     decode_group,
@@ -84,6 +85,8 @@ class Fake:
     numbers: dict[str, int] = field(default_factory=dict)
     guard: StopHeld | None = None
     turn: bool = True
+    relaunch_roles: frozenset[str] = frozenset()
+    relaunched: list[Relaunch] = field(default_factory=list)
     steal: Callable[[], None] | None = None
 
     @property
@@ -109,6 +112,7 @@ class Fake:
             recent=lambda alert: (),
             now=lambda: datetime.fromtimestamp(self.now, UTC),
             broadcast={"email": 1, "sms": 1},
+            relaunch_roles=self.relaunch_roles,
         )
 
     @property
@@ -116,6 +120,7 @@ class Fake:
         return Effects(
             reserve_stop=lambda run, by: self.guard,
             stop_job=lambda arn: self._does("stop", lambda: self._stop(arn.rpartition("/")[2])),
+            relaunch=lambda plan: self._does("relaunch", lambda: self.relaunched.append(plan)),
             write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
             subscribe=lambda run, protocol, endpoint: None,
             reserve=lambda kind, run, count: None,
@@ -173,7 +178,7 @@ class Fake:
 
     def commit(self, message: Incoming) -> Incoming:
         """The message as ``evaluate`` publishes it: what the run's checkpoint knows, numbered."""
-        if isinstance(message, Flush | Deliver | RunNews):
+        if isinstance(message, Flush | Deliver | Relaunched | RunNews):
             return message
         known = self.known_runs.get(message.run, Known())
         if isinstance(message, RunSummary):
@@ -242,7 +247,7 @@ class Fake:
     def _stop(self, name: str) -> None:
         self.stopped.append(name)
         assert self.job is not None
-        self.job = JobToStop(self.job.arn, "Stopping", self.job.outputs)
+        self.job = replace(self.job, status="Stopping")
 
     def _does(self, name: str, do: Callable[[], None]) -> None:
         at, self.calls = self.calls, self.calls + 1

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,15 @@ from tocsin.cli.following import following_of
 from tocsin.judge import Following, following
 from tocsin.judge.command import StopCommand
 from tocsin.model import Mode
-from tocsin.tensors import END_MARKER, STOP, Captured, Collection, LocalStorage, RunWriter
+from tocsin.tensors import (
+    END_MARKER,
+    STOP,
+    Captured,
+    Collection,
+    LocalStorage,
+    RunWriter,
+    SavedCheckpoint,
+)
 from tocsin.watch import to_watch
 
 from tests.waiting import PATIENCE
@@ -25,9 +34,15 @@ STOPS = {"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}
 
 
 class Training:
-    """Writes a step at each wait of the command; the loss is NaN from ``bad`` on."""
+    """Writes a step at each wait of the command; the loss is NaN from ``bad`` on.
 
-    def __init__(self, path: Path, steps: int, bad: int) -> None:
+    checkpoints: the path of the one that is saved after a step.
+    """
+
+    def __init__(
+        self, path: Path, steps: int, bad: int, checkpoints: Mapping[int, str] | None = None
+    ) -> None:
+        self.checkpoints = checkpoints or {}
         self.storage = LocalStorage(path)
         self.writer = RunWriter(self.storage, run_id="r1")
         self.steps, self.bad, self.step = steps, bad, 0
@@ -40,6 +55,8 @@ class Training:
             return
         loss = np.float32(np.nan if self.step >= self.bad else 1.0)
         self.writer.write(self.step, Mode.TRAIN, self.step, [Captured("loss", loss)])
+        if self.step in self.checkpoints:
+            self.writer.checkpoint = SavedCheckpoint(self.step, self.checkpoints[self.step])
         self.step += 1
 
 
@@ -93,6 +110,47 @@ def test_a_command_that_fails_is_named_and_runs_again(tmp_path):
     slow = StopCommand("exec sleep 60", "runs/a", said.append, seconds=0.1)
     slow("LossDiverging")
     assert "timed out" in said[-1]
+
+
+@pytest.mark.parametrize(
+    "path", ["/saved/step 4.pt", "/saved/$(touch evil)", "/saved/a; touch evil", "'\"", "*"]
+)
+def test_the_checkpoint_is_one_argument_whatever_it_is_called(tmp_path, path):
+    out, said = tmp_path / "out", []
+    write = f"import sys; open({str(out)!r}, 'w').write(repr(sys.argv[1:]))"
+    stop = StopCommand(
+        f'cd {tmp_path} && python3 -c "{write}" {{checkpoint}} next', "r", said.append
+    )
+    stop("LossDiverging", path)
+    assert out.read_text() == repr([path, "next"])
+    assert stop.done
+    assert [found.name for found in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_quotes_around_the_placeholder_run_nothing_of_the_path(tmp_path, quote):
+    stop = StopCommand(f"cd {tmp_path}; echo {quote}{{checkpoint}}{quote}", "r", lambda line: None)
+    stop("LossDiverging", "'; touch evil; $(touch evil) \"; touch evil; '")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [None, "", "--output=evil"])
+def test_without_a_checkpoint_the_command_does_not_run(tmp_path, path):
+    said = []
+    stop = StopCommand(f"touch {tmp_path}/ran {{checkpoint}}", "runs/a", said.append)
+    stop("LossDiverging", path)
+    assert list(tmp_path.iterdir()) == []
+    (line,) = said
+    assert line.startswith("--on-stop failed: no checkpoint before the first sign is known")
+    stop("LossDiverging", f"{tmp_path}/saved")
+    assert {found.name for found in tmp_path.iterdir()} == {"ran", "saved"}
+
+
+def test_the_last_checkpoint_before_the_fault_reaches_the_command(tmp_path):
+    training = Training(tmp_path / "run", steps=8, bad=5, checkpoints={2: "two", 6: "six"})
+    command = f"echo {{checkpoint}} > {tmp_path}/out"
+    following_of(training.storage, to_watch(STOPS), on_stop=command).until_end(training)
+    assert (tmp_path / "out").read_text() == "two\n"
 
 
 def test_what_follows_is_what_check_finds(tocsin, ill):

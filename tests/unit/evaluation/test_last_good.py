@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as replace_ports
 
+import msgspec
 import pytest
 from msgspec.structs import replace
-from tocsin.evaluation import Checkpoint, check, document
+from tocsin.evaluation import (
+    Checkpoint,
+    Hint,
+    JobDescription,
+    MemoryJobs,
+    MemoryPublisher,
+    check,
+    document,
+    evaluate,
+    memory_ports,
+)
 from tocsin.evaluation.checkpoint import decode_checkpoint, encode_checkpoint
 from tocsin.evaluation.last_good import last_good, not_run
-from tocsin.events import LastGood, NotRun
+from tocsin.events import LastGood, NotRun, RunSummary
+from tocsin.judge import Following
 from tocsin.model import Mode
 from tocsin.tensors import Captured, LocalStorage, RunMeta, SavedCheckpoint, write_step
 from tocsin.watch import Watch
@@ -78,6 +91,64 @@ def test_the_last_step_and_checkpoint_before_the_first_sign(job: Job, watched: W
         "CheckpointStep": 19,
     }
     assert said["not_run"] == {"Steps": 100, "Hours": 1.0, "Usd": None}
+
+
+def test_the_price_of_what_was_not_run(job: Job, watch: MakeWatch) -> None:
+    save(job, range(40), nan_from=25, planned=140)
+    job.end()
+    checkpoint = judged(job, watch(RULE, actions=["stop"], price_per_hour=3.06))
+    assert document(checkpoint)["not_run"] == {"Steps": 100, "Hours": 1.0, "Usd": 3.06}
+    assert checkpoint.summaries == ()
+    change = checkpoint.rules[RULE].last_change
+    assert change is not None
+    assert change.stop_saves == NotRun(114, 1.14, 3.49)
+    assert change.stop_saves.text == "114 planned steps, 1.14 hours, $3.49"
+
+
+def test_a_rule_that_does_not_stop_saves_nothing(job: Job, watched: Watch) -> None:
+    save(job, range(40), nan_from=25, planned=140)
+    change = judged(job, watched).rules[RULE].last_change
+    assert change is not None
+    assert change.stop_saves is msgspec.UNSET
+
+
+def test_the_summary_has_the_price(job: Job, watch: MakeWatch) -> None:
+    save(job, range(40), nan_from=25, planned=140)
+    job.end()
+    published = MemoryPublisher()
+    followed = Following(
+        job.storage, watch(RULE, price_per_hour=2), lambda: START + 10_000, published
+    )
+    followed.look()
+    (summary,) = (each for each in published.published if isinstance(each, RunSummary))
+    assert summary.not_run == NotRun(100, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("machines", "usd"),
+    [
+        pytest.param({"ml.g5.xlarge": 2}, 2.82, id="two of a type"),
+        pytest.param({"ml.g5.xlarge": 1, "ml.c5.xlarge": 4}, 2.23, id="groups"),
+        pytest.param({"ml.g5.xlarge": 1, "ml.p5.48xlarge": 1}, None, id="a type without a price"),
+        pytest.param({}, None, id="no machines"),
+    ],
+)
+def test_the_price_of_a_job_of_sagemaker(
+    job: Job, watched: Watch, machines: dict[str, int], usd: float | None
+) -> None:
+    save(job, range(40), nan_from=25, planned=140)
+    job.end()
+    ports = replace_ports(
+        memory_ports(job.storage, lambda: START + 10_000),
+        default=watched,
+        jobs=MemoryJobs({"j1": JobDescription(machines=machines)}),
+        prices={"ml.g5.xlarge": 1.41, "ml.c5.xlarge": 0.204},
+    )
+    for owner in "ab":  # the job is described at the first look only
+        evaluate(Hint(job.storage.url), ports, owner=owner, ends=START + 10_060)
+    found = not_run(ports.checkpoints.load(job.storage.url).checkpoint)
+    assert found is not None
+    assert found.usd == (None if usd is None else pytest.approx(usd, abs=0.01))
 
 
 def test_the_event_names_it(job: Job, watched: Watch) -> None:

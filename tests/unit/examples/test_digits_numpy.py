@@ -186,3 +186,24 @@ def test_a_stop_request_ends_it_in_order(tmp_path: Path, by: str) -> None:
     assert saved == f"checkpoint of step {stopped.split()[-1]}: {checkpoint}"
     assert checkpoint.exists()
     assert (tmp_path / "run" / END_MARKER).exists() is (by == "file")
+
+
+def test_it_goes_on_from_a_checkpoint_with_another_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "saved" / "last.npz"
+    steps = ("--steps", "40", "--save-interval", "1", "--checkpoint", str(saved))
+    finish(start(tmp_path / "first", *steps, "--checkpoint-interval", "20"))
+    checkpoint = saved.with_name("step-19.npz")
+    named = [each.meta.checkpoint for each in indexes(tmp_path / "first") if each.meta]
+    assert {each.path for each in named if each} == {str(checkpoint)}
+
+    monkeypatch.setenv("TOCSIN_CHECKPOINT", str(checkpoint))
+    monkeypatch.setenv("SM_HP_LEARNING_RATE", "0")
+    finish(start(tmp_path / "again", *steps))
+    again = indexes(tmp_path / "again")
+    assert [each.mode_step for each in again] == [*range(20, 40)]
+    assert all(each.meta and each.meta.resumed_from == 19 for each in again)
+    with np.load(checkpoint) as before, np.load(saved) as after:
+        assert np.array_equal(before["weight0"], after["weight0"])
+        assert (int(before["step"]), int(after["step"])) == (19, 39)

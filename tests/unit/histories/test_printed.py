@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tocsin.histories import reader_of
+from tocsin.histories import BadHistory, reader_of
 from tocsin.histories.printed import parsed
 
 from .test_tables import curve, read
@@ -115,3 +115,34 @@ def test_a_second_line_of_a_step_that_adds_to_the_first(tmp_path: Path) -> None:
     assert reader is not None
     scalars = [each for each in reader.read(pytest.fail) if each.name.endswith("loss")]
     assert {each.step for each in scalars} == set(range(9))
+
+
+def test_a_line_that_sums_up_an_epoch_counts_no_step(tmp_path: Path) -> None:
+    lines = "".join(
+        f"epoch {epoch} - iter 1/2 - loss {4 - epoch:.4f}\n"
+        f"epoch {epoch} - iter 2/2 - loss {3.5 - epoch:.4f}\n"
+        f"EPOCH {epoch} done: loss {3.5 - epoch:.4f} - lr 0.1\n"
+        f"DEV : loss {5 - epoch:.4f} - score 0.75\n"
+        for epoch in (1, 2, 3)
+    )
+    path = tmp_path / "training.log"
+    path.write_text(lines)
+    run, line = read(path)
+    assert curve(run, "loss") == {1: 3.0, 2: 2.5, 3: 2.0, 4: 1.5, 5: 1.0, 6: 0.5}
+    assert curve(run, "dev/loss") == {2: 4.0, 4: 3.0, 6: 2.0}
+    assert "3 values of rows without a step" in line
+
+
+def test_numbers_of_each_class_after_the_last_epoch(tmp_path: Path) -> None:
+    epochs = "".join(f"Epoch {epoch}/9 | Train Loss: {9 - epoch}\n" for epoch in range(1, 10))
+    classes = "".join(f"  Class {number}: IoU=0.{number}\n" for number in range(1, 7))
+    path = tmp_path / "train_log.txt"
+    path.write_text(epochs + classes)
+    assert curve(read(path)[0], "Train Loss") == {n: 9.0 - n for n in range(1, 10)}
+
+
+def test_a_configuration_has_no_losses(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("MAX_ITER: 24000\nFOCAL_LOSS_ALPHA: 0.25\nFOCAL_LOSS_GAMMA: 2.0\n" * 2)
+    with pytest.raises(BadHistory, match="neither a table"):
+        reader_of(path)

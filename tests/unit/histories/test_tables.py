@@ -286,3 +286,30 @@ def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None
     path.write_text(json.dumps(result))
     _, line = read(path)
     assert "no training loss: the rules judge the validation loss instead" in line
+
+
+def test_a_row_with_an_empty_cell_too_many_is_not_shifted(tmp_path: Path) -> None:
+    path = tmp_path / "loss.tsv"
+    rows = "".join(f"{n}\t{2 - n / 9}\t\t_\t{3 - n / 9}\n" for n in range(9))
+    path.write_text("EPOCH\tTRAIN_LOSS\tTRAIN_F1\tDEV_LOSS\n" + rows)
+    assert curve(read(path)[0], "DEV_LOSS") == pytest.approx({n: 3 - n / 9 for n in range(9)})
+
+
+def test_a_table_of_step_name_and_value_without_names(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "".join(f"{n} val {11 - n}\n{n} hella 0.25\n{n} train {10 - n}\n" for n in range(9))
+    )
+    with pytest.raises(BadHistory, match="--loss NAME, of: hella, train, val"):
+        read(path)
+    run, line = read(path, Choices(losses=("train", "val")))
+    assert curve(run, "train") == {n: 10.0 - n for n in range(9)}
+    assert curve(run, "val") == {n: 11.0 - n for n in range(9)}
+    assert "no training loss" not in line
+
+
+def test_columns_of_numbers_need_names(tmp_path: Path) -> None:
+    path = tmp_path / "train_log.txt"
+    path.write_text("".join(f"{n} {1 / (n + 1)} {n / 9}\n" for n in range(9)))
+    with pytest.raises(BadHistory, match="add a line such as epoch,loss"):
+        read(path)

@@ -27,6 +27,12 @@ def test_trees_are_known_by_their_metrics(tensor: str | None, for_trees: bool) -
     assert "clip" not in rule.advice_for_trees
 
 
+def test_trees_that_do_not_generalise_are_told_their_own_parameters() -> None:
+    advice = advice_for(get_rule("LossGap"), "validation-logloss")
+    assert "max_depth" in advice
+    assert "batch" not in advice
+
+
 def test_other_rules_have_one_advice_for_all() -> None:
     overfit = get_rule("Overfit")
     assert advice_for(overfit, "train-rmse") == overfit.advice

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
 from tocsin.rules import Step, Tensor
 from tocsin.rules.gradients.exploding_tensor import ExplodingTensor
 
@@ -160,3 +160,99 @@ def test_gradients_that_overflow_again_and_again(
         found = [] if content is None else [make_tensor("grad/w", content, role=Role.GRADIENT)]
         steps.append(make_step("tensors", at, [*found, loss]))
     assert fired(judged(ExplodingTensor(patience=3), steps)) == [6, 7]
+
+
+def trained(
+    make_step: MakeStep, make_tensor: MakeTensor, *saves: Mapping[Role, Any]
+) -> list[Verdict]:
+    """The verdicts on training steps with one tensor of each role; of INTERVAL its summary."""
+    steps = []
+    for at, contents in enumerate(saves):
+        found = [make_tensor(str(role), each, role=role) for role, each in contents.items()]
+        by_role = {each.role: each for each in found}
+        losses = tuple(by_role[role] for role in (Role.LOSS,) if role in by_role)
+        between = tuple(by_role[role] for role in (Role.INTERVAL,) if role in by_role)
+        rates = tuple(by_role[role] for role in (Role.LEARNING_RATE,) if role in by_role)
+        step = make_step("tensors", at, found, mode=Mode.TRAIN)
+        reads = {"losses": losses, "between": between, "rates": rates}
+        steps.append(replace(step, tensors={**step.tensors, **reads}))
+    return judged(ExplodingTensor(), steps)
+
+
+LOSS, WEIGHT, RATE, INTERVAL = Role.LOSS, Role.WEIGHT, Role.LEARNING_RATE, Role.INTERVAL
+FORMULA = (
+    "loss is NaN; all that was captured before it is finite, weights included: look for a division "
+    "by 0, a root, a logarithm or an overflow in the loss"
+)
+
+
+@pytest.mark.parametrize(
+    ("saves", "detail"),
+    [
+        pytest.param(
+            [
+                {LOSS: 40.0, WEIGHT: [0.1], RATE: 0.5},
+                {LOSS: NAN, WEIGHT: [NAN], RATE: 0.5, INTERVAL: TensorSummary(max=900000000.0)},
+            ],
+            "loss is NaN; the loss rose from 40 to 9e+08 before: the learning rate of 0.5 is too "
+            "large for its gradients",
+            id="a rate that diverges between two saves",
+        ),
+        pytest.param(
+            [{LOSS: value, WEIGHT: [0.1]} for value in (2.0, 300.0)] + [{LOSS: INF}],
+            "loss is infinite; the loss rose from 2 to 300 before: the learning rate is too large "
+            "for its gradients",
+            id="a rate that diverges from save to save",
+        ),
+        pytest.param(
+            [
+                {LOSS: 2.0, WEIGHT: [0.1]},
+                {LOSS: NAN, WEIGHT: [NAN], INTERVAL: TensorSummary(max=2.1, posinf=1)},
+            ],
+            "loss is NaN; the loss jumped from 2 to infinity in one step: it overflows or takes a "
+            "logarithm of 0, or the learning rate is far too large",
+            id="a loss that overflows in one step",
+        ),
+        pytest.param([{LOSS: NAN, WEIGHT: [0.1]}], FORMULA, id="a mean over no samples"),
+        pytest.param(
+            [{LOSS: 0.7, WEIGHT: [0.1]}, {LOSS: NAN, WEIGHT: [0.2], Role.GRADIENT: [NAN]}],
+            FORMULA,
+            id="a logarithm of 0 after a while",
+        ),
+        pytest.param(
+            [{LOSS: 0.7, WEIGHT: [0.1]}, {LOSS: NAN, WEIGHT: [NAN]}],
+            "loss is NaN; the weights are not finite either: a gradient or a batch was not, though "
+            "the loss was 0.7",
+            id="the gradient of a root at 0",
+        ),
+        pytest.param(
+            [{LOSS: NAN, WEIGHT: [0.1], Role.PREDICTION: [INF]}],
+            "loss is NaN",
+            id="a network that overflows by itself",
+        ),
+        pytest.param(
+            [{LOSS: NAN, WEIGHT: [0.1], Role.INPUT: [NAN]}], "loss is NaN", id="NaN in the data"
+        ),
+        pytest.param([{LOSS: 0.7}, {LOSS: NAN}], "loss is NaN", id="a loss and nothing else"),
+    ],
+)
+def test_says_where_a_training_loss_became_not_finite(
+    make_step: MakeStep, make_tensor: MakeTensor, saves: list[Mapping[Role, Any]], detail: str
+) -> None:
+    assert trained(make_step, make_tensor, *saves)[-1].detail == detail
+
+
+def test_says_what_training_was_like_before_an_evaluation(
+    make_step: MakeStep, make_tensor: MakeTensor
+) -> None:
+    loss, rate = (make_tensor(str(role), 2.0, role=role) for role in (LOSS, RATE))
+    training = make_step("tensors", 0, [loss, rate], mode=Mode.TRAIN)
+    reads = {**training.tensors, "losses": (loss,), "rates": (rate,)}
+    lost = make_step("tensors", 10, [make_tensor("loss", NAN, role=LOSS)], mode=Mode.EVAL)
+
+    _, verdict = judged(ExplodingTensor(), [replace(training, tensors=reads), lost])
+
+    assert verdict.detail == (
+        "loss is NaN; the last training loss was 2: updates since then diverged since the learning "
+        "rate of 2 is too large, or the evaluation itself overflows or divides by 0"
+    )

@@ -22,6 +22,7 @@ def save(
     loss: float | None = 2.0,
     size: float | None = 10.0,
     mode: Mode = Mode.TRAIN,
+    gradient_before: float | None = None,
 ) -> Step:
     """A step at which one weight of norm ``size`` has moved by ``move`` since the save before."""
     before = (Tensor("w", "worker_0", TensorSummary(l2=size)),)
@@ -30,7 +31,14 @@ def save(
     losses = TensorSummary(nan=int(lost), mean=None if lost else loss)
     found = {
         "weights": (weight,),
-        "gradients": (Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient)),),
+        "gradients": (
+            Tensor(
+                "gradient/w",
+                "worker_0",
+                TensorSummary(l2=gradient),
+                previous=(Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient_before)),),
+            ),
+        ),
         "losses": (Tensor("loss", "worker_0", losses),),
     }
     return Step(at, mode, at, 1000.0 + at, found)
@@ -42,6 +50,12 @@ def save(
         pytest.param([save(at, 5.0) for at in range(8)], [4, 5, 6, 7], id="erratic"),
         pytest.param(
             [save(at, 5.0 if at == 1 else 0.0) for at in range(8)], [4, 5, 6, 7], id="dead after"
+        ),
+        pytest.param(
+            [save(0, None), save(10, 9.5, gradient=0.0, gradient_before=5.0)]
+            + [save(10 * at, 0.1, gradient=0.0, gradient_before=0.0) for at in range(2, 6)],
+            [4, 5],
+            id="dead before the second save",
         ),
         pytest.param([save(10 * at, 9.0) for at in range(6)], [4, 5], id="every ten steps"),
         pytest.param([save(100 * at, 9.0) for at in range(6)], [4, 5], id="every hundred steps"),

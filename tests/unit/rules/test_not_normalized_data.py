@@ -8,7 +8,7 @@ from tocsin.model import Channels, Detail, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Read, Step, Tensor
 from tocsin.rules.data.not_normalized_data import NotNormalizedData
 
-from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, made, valued
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
 
 LARGE, SMALL, UNEVEN = Reason.OUT_OF_RANGE, Reason.BELOW_THRESHOLD, Reason.IMBALANCED
 RNG = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def step(*found: Tensor) -> Step:
         (RNG.integers(0, 17, (64, 64)) * 1.0, HEALTHY),  # digits
         (np.eye(1000)[RNG.integers(0, 1000, 32)], HEALTHY),  # one-hot
         ((RNG.random((256, 500)) < 0.01) * 1.0, HEALTHY),  # words of a bag
-        (NORMAL * 65, HEALTHY),  # images without their mean
+        (RNG.standard_normal((16, 3, 8, 8)) * 65, HEALTHY),  # images without their mean
         (np.column_stack([NORMAL, RNG.uniform(18, 90, 32)]), HEALTHY),  # an age among features
         (np.column_stack([NORMAL, np.ones(32)]), HEALTHY),
         (np.column_stack([NORMAL, np.full(32, 1e-9)]), HEALTHY),  # what is left of a constant
@@ -45,6 +45,8 @@ def step(*found: Tensor) -> Step:
         (np.array([[0.5]]), HEALTHY),
         (NORMAL * WINE_MEANS, LARGE),
         (NORMAL + 1000, LARGE),
+        (NORMAL + 90, LARGE),  # temperatures with an offset
+        ((RNG.random((16, 1, 28, 28)) < 0.1) * 255.0, LARGE),  # digits in bytes
         (NORMAL * 1e100, LARGE),
         (RNG.integers(0, 256, (16, 3, 8, 8)) * 1.0, LARGE),
         (RNG.random((16, 3, 8, 8)) / 255, SMALL),
@@ -98,8 +100,8 @@ def test_names_of_inputs_that_are_not_features(name: str, judged: bool) -> None:
     [
         (
             np.full((2, 2), 750.0),
-            "a feature of x has a scale of 750, above 100",
-            {"scale": 750, "max_scale": 100},
+            "a feature of x has a scale of 750, above 75",
+            {"scale": 750, "max_scale": 75},
         ),
         (
             np.full((2, 2), -0.002),
@@ -120,9 +122,25 @@ def test_tells_what_is_wrong(value: Any, detail: str, evidence: dict[str, Any]) 
     assert dict(verdict.evidence) == evidence
 
 
+@pytest.mark.parametrize(
+    ("labels", "fires"),
+    [
+        (RNG.normal(180_000, 40_000, (32, 1)), True),  # rents in a small currency
+        (RNG.normal(0, 30, (32, 1)), False),
+        (RNG.integers(0, 1000, 32), False),  # classes
+        (np.eye(10)[RNG.integers(0, 10, 32)], False),
+    ],
+)
+def test_targets(labels: Any, fires: bool) -> None:
+    tensors = {"inputs": (inputs(NORMAL),), "targets": (valued("y", labels),)}
+    verdict = NotNormalizedData().evaluate({}, Step(0, Mode.TRAIN, 0, 0.0, tensors))[1]
+    assert verdict.outcome is (VIOLATION if fires else HEALTHY)
+    assert not fires or verdict.detail.startswith("the targets y have a scale of 1.8")
+
+
 @pytest.mark.parametrize("min_value", [100, 200])
 def test_the_bounds_of_scales_must_be_in_order(min_value: float) -> None:
     with pytest.raises(
-        BadRule, match=f"min_value is {min_value}.0, but must be below max_scale, 100"
+        BadRule, match=f"min_value is {min_value}.0, but must be below max_scale, 75"
     ):
         made("NotNormalizedData", min_value=min_value)

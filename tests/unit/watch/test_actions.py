@@ -27,7 +27,7 @@ def test_valid(action):
 @pytest.mark.parametrize(
     ("action", "wrong"),
     [
-        ("", "unknown action '': there are stop, email, sms, metric, webhook"),
+        ("", "unknown action '': there are stop, relaunch, email, sms, metric, webhook"),
         ("Stop", "unknown action 'Stop': did you mean stop?"),
         ("emial:a@b.c", "did you mean email?"),
         ("stop:j1", "stop takes no argument"),

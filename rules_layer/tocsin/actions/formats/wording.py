@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from tocsin.actions.headline import last_good, saved
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
 from tocsin.model import RuleStatus, Severity
-from tocsin.rules import find_rule
+from tocsin.rules import find_rule, page_of
 from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut, number
 
 _MOST_ALERTS = 20  # in a paragraph of their own
 _MOST_NAMES = 20  # in one line
+RULE_PAGE = "About the rule"
 _FINE = frozenset({RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE})
 
 
@@ -72,14 +74,21 @@ def _rest(event: WebhookEvent, alerts: int) -> Iterator[tuple[str, str]]:
     ):
         if names:
             yield label, _listed(names)
+    if good := last_good(event.firing):
+        yield "Last good", clean(good.text, 1200)
     if event.stop:
         outcome = event.stop.outcome.replace("_", " ")
-        yield "Stopping the job", f"{outcome}. {clean(event.stop.detail)}"
+        parts = (outcome, clean(event.stop.detail), saved(event.firing, event.stop.outcome))
+        yield "Stopping the job", ". ".join(filter(None, parts))
 
 
 def links(event: WebhookEvent, longest: int) -> Mapping[str, str]:
-    """Addresses of the run's report by their names, without those of more characters."""
-    places = {"Report": event.report.page, "Report in the console": event.report.console}
+    """Addresses by their names, without those of more characters: of the run's report, and of the
+    first rule's page.
+    """
+    rule = page_of(find_rule(event.firing[0].rule)) if event.firing else ""
+    report = {"Report": event.report.page, "Report in the console": event.report.console}
+    places = {**report, RULE_PAGE: rule}
     return {name: url for name, url in places.items() if 0 < len(url) <= longest}
 
 
@@ -143,8 +152,9 @@ def _ending(summary: RunSummary) -> str:
     ]
     last = "" if steps.last is None else f", the last was {steps.last}"
     rules = f": {_listed(found)}" if found else ""
+    left = f"Not run: {summary.not_run.text}. " if summary.not_run else ""
     return (
-        f"{steps.evaluated} steps evaluated{last}. "
+        f"{steps.evaluated} steps evaluated{last}. {left}"
         f"{len(found)} of {len(statuses)} rules need attention{rules}"
     )
 

@@ -26,6 +26,7 @@ from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sns import Topic
 from tocsin.aws.sqs import Queue, SqsTimer
 from tocsin.aws.ssm import Endpoints
+from tocsin.aws.stepfunctions import start_once
 from tocsin.aws.turns import Turns
 from tocsin.owners import owner_of
 from tocsin.tensors import open_storage
@@ -71,11 +72,18 @@ def connect_act(
             links=Links(dashboard=settings.dashboard),
             report=S3Reports(s3, settings.state_bucket).links,
             machine=lambda run: machine_findings(run, known.last_changes),
+            relaunch_roles=frozenset(settings.relaunch_roles),
             namespace=names.namespace,
         ),
         effects=Effects(
             reserve_stop=StopGuard(table, settings.stop_limit, settings.ceiling, now, owner).may,
             stop_job=jobs.stop,
+            relaunch=lambda plan: start_once(
+                client("stepfunctions"),
+                settings.relaunch_machine or "",  # without roles it is never asked for
+                plan.execution,
+                {"plan": plan},
+            ),
             write=lambda run, key, data: open_storage(run, client=s3).write(key, data),
             subscribe=topic.subscribe,
             reserve=shares.take,

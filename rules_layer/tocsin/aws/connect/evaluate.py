@@ -51,4 +51,5 @@ def connect_evaluate(
         is_denied=is_denied,
         owner=owner,
         turns=lambda of: Turns(table, settings.backlog_turns, time.time, f"backlog#{of}"),
+        prices=settings.by_type,
     )

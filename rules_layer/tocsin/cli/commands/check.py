@@ -90,7 +90,9 @@ def check(
     It takes no other actions. Ctrl-C ends the command, not the training.
 
     --on-stop runs your command then, too, such as one that ends the job of a cluster. The
-    variables TOCSIN_RUN and TOCSIN_RULE name the run and the rule.
+    variables TOCSIN_RUN and TOCSIN_RULE name the run and the rule. {checkpoint} in the command,
+    without quotes around it, is the last checkpoint before the first sign of the fault; where none
+    is known, the command does not run and a line says so.
 
     --notify sends firing and resolved rules with severity, numbers and what to do, and applies the
     inhibition, silences and grouping of a deployment. --mirror writes each rule's status into a run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from tocsin.model import Detail, Role
@@ -12,15 +13,29 @@ _NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|
 INPUTS = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))
 """Reads the inputs of the model, with the moments of each feature or channel."""
 
+TARGETS = Read((Role.LABEL,), fields=("mean", "variance"))
+"""Reads labels with their moments."""
+
 
 def has_features(tensor: Tensor, *, named: bool) -> bool:
     """Return whether these are features: no integers, and no mask or index by its name.
 
     ``named`` by the user, a tensor may have any name.
     """
-    if (tensor.dtype or "").startswith(("int", "uint", "bool")):
+    if not is_real(tensor):
         return False
     return named or not _NO_FEATURES.search(tensor.name)
+
+
+def is_real(tensor: Tensor) -> bool:
+    """Return whether the values are no integers."""
+    return not (tensor.dtype or "").startswith(("int", "uint", "bool"))
+
+
+def scale_of(tensor: Tensor) -> float:
+    """Return the root mean square of a tensor; 0 if it is not known."""
+    mean, variance = tensor.summary.mean, tensor.summary.variance
+    return 0.0 if mean is None or variance is None else math.sqrt(mean * mean + variance)
 
 
 def moments(tensor: Tensor) -> list[tuple[float, float]]:

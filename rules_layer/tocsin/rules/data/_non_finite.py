@@ -20,8 +20,9 @@ def is_finite(tensor: Tensor) -> bool:
     return not (tensor.summary.nan or infinities(tensor))
 
 
-def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
-    """Report a tensor. ``counts`` has ``nan`` and ``infinite``, the most telling number first."""
+def not_finite(tensor: Tensor, counts: Mapping[str, int], origin: str = "") -> Verdict:
+    """Report a tensor. ``counts`` has ``nan`` and ``infinite``, the most telling number first;
+    ``origin`` is added to the detail."""
     nan, infinite = counts["nan"], counts["infinite"]
     counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
     size = tensor.summary.size  # not known if only reductions were saved
@@ -30,4 +31,6 @@ def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
     if size == 1:
         detail = f"{tensor.name} is {'NaN' if nan else 'infinite'}"
     evidence = {**counts, "size": size} if size else counts
-    return measured(violation(Reason.NOT_FINITE, detail, tensor, **evidence), nan or infinite, 0)
+    return measured(
+        violation(Reason.NOT_FINITE, detail + origin, tensor, **evidence), nan or infinite, 0
+    )

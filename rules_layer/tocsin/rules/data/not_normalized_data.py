@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
-from tocsin.rules.data._inputs import INPUTS, has_features, moments
+from tocsin.rules.data._inputs import INPUTS, TARGETS, has_features, is_real, moments, scale_of
 
 _ROUNDING = 1e-6  # of the largest scale: a smaller one is a centred constant feature
 
@@ -16,19 +16,20 @@ _ROUNDING = 1e-6  # of the largest scale: a smaller one is a centred constant fe
 @register
 @dataclass(frozen=True)
 class NotNormalizedData(Rule):
-    """The inputs of the model are not normalised: their scale is far from one.
+    """The inputs or targets of the model are not normalised: their scale is far from one.
 
     The scale of a feature, or of a channel of images, is its root mean square in the step, so an
     offset counts as much as a standard deviation. Fires after three consecutive saved steps in
     which the largest scale is above ``max_scale`` (raw measurements), no absolute value is above
     ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The factor
-    leaves out the largest and the smallest tenth of the scales. The bounds are wide: standardised
-    data, values from 0 to 16 and one-hot vectors are healthy. Ignores integers (token ids, bytes),
-    inputs with one dimension, and inputs with a name like mask, index or length.
+    leaves out the largest and the smallest tenth of the scales. Of targets, labels that are real
+    numbers, only a scale above ``max_scale`` counts. The bounds are wide: standardised data, values
+    from 0 to 16 and one-hot vectors are healthy. Ignores integers (token ids, bytes), inputs with
+    one dimension, and inputs with a name like mask, index or length.
 
     Parameters
     ----------
-    max_scale: largest scale of a feature, in units of the input.
+    max_scale: largest scale of a feature or target, in its units.
     min_value: least absolute value that the largest element must have, in units of the input; below
         ``max_scale``.
     max_ratio: largest ratio of the scales of two features.
@@ -42,15 +43,15 @@ class NotNormalizedData(Rule):
     causes: ClassVar[str] = (
         "The data is not scaled, is scaled twice, or is scaled by the statistics of another data "
         "set. Large features then dominate the gradient, small ones are never learned, and units "
-        "saturate or die."
+        "saturate or die. Large targets have large losses and gradients, or are never reached."
     )
     advice: ClassVar[str] = (
-        "Standardise each feature by mean and standard deviation of the training set, or scale "
-        "images to 0 to 1, once, in evaluation as well. A normalisation layer at the model's start "
-        "does the same: then do not use this rule."
+        "Standardise each feature and target by mean and standard deviation of the training set, "
+        "or scale images to 0 to 1, once, in evaluation as well. A normalisation layer at the "
+        "model's start does the same: then do not use this rule."
     )
 
-    max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 100.0
+    max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 75.0
     min_value: Annotated[float, Meta(ge=0)] = 0.01
     max_ratio: Annotated[float, Meta(gt=1, extra={"infinite": True})] = 1e4
     tensor_regex: tuple[str, ...] = ()
@@ -62,7 +63,8 @@ class NotNormalizedData(Rule):
             raise ValueError(f"min_value is {self.min_value}, but {must}")
 
     def reads(self) -> Reads:
-        return Reads({"inputs": INPUTS.explicitly((), self.tensor_regex)})
+        inputs = {"inputs": INPUTS.explicitly((), self.tensor_regex)}
+        return Reads(inputs if self.tensor_regex else {**inputs, "targets": TARGETS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [
@@ -70,6 +72,9 @@ class NotNormalizedData(Rule):
             for tensor in step.tensors["inputs"]
             if has_features(tensor, named=bool(self.tensor_regex)) and (scales := _scales(tensor))
         ]
+        for target in filter(is_real, step.tensors.get("targets", ())):
+            if (scale := scale_of(target)) > self.max_scale:
+                return state, self._too_large(f"the targets {target.name} have", target, scale)
         if not known:
             return state, not_applicable(
                 Reason.NO_TENSOR, "no inputs with features of real numbers"
@@ -83,10 +88,7 @@ class NotNormalizedData(Rule):
     def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
         name, largest = tensor.name, max(scales)
         if largest > self.max_scale:
-            detail = f"a feature of {name} has a scale of {largest:.3g}, above {self.max_scale:g}"
-            evidence = {"scale": largest, "max_scale": self.max_scale}
-            found = violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
-            return measured(found, largest, self.max_scale)
+            return self._too_large(f"a feature of {name} has", tensor, largest)
         if tensor.summary.min is not None and tensor.summary.max is not None:
             value = max(-tensor.summary.min, tensor.summary.max)
             if 0 < value < self.min_value:
@@ -102,6 +104,12 @@ class NotNormalizedData(Rule):
             found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
             return measured(found, ratio, self.max_ratio)
         return None
+
+    def _too_large(self, what: str, tensor: Tensor, scale: float) -> Verdict:
+        detail = f"{what} a scale of {scale:.3g}, above {self.max_scale:g}"
+        evidence = {"scale": scale, "max_scale": self.max_scale}
+        found = violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+        return measured(found, scale, self.max_scale)
 
 
 def _scales(tensor: Tensor) -> list[float]:

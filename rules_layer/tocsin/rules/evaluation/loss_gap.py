@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._advice import SIMPLER_TREES
 from tocsin.rules._train_eval import read_losses
 from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
@@ -52,6 +53,7 @@ class LossGap(Rule):
         "Evaluate on a training batch. If its loss equals the training loss, the data differs; "
         "otherwise the model differs."
     )
+    advice_for_trees: ClassVar[str] = SIMPLER_TREES
 
     known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
     least: Annotated[float, Meta(gt=0, lt=1)] = 0.25

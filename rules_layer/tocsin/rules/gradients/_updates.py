@@ -174,13 +174,15 @@ def _norm(parts: Iterable[float | None]) -> float:
 
 
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
-    """Return the norm of each weight's gradient, by worker and name."""
+    """Return the norm of each weight's gradient, by worker and name; the largest of the saves that
+    a rule reads."""
     names = {base_name(weight.name) for weight in step.tensors["weights"]}
     norms = {}
     for tensor in step.tensors["gradients"]:
         name = weight_of(base_name(tensor.name), names)
+        known = [each.summary.l2 for each in (tensor, *tensor.previous)]
         if name is not None and tensor.summary.l2 is not None:
-            norms[tensor.worker, name] = tensor.summary.l2
+            norms[tensor.worker, name] = max(norm for norm in known if norm is not None)
     return norms
 
 

@@ -9,6 +9,7 @@ from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor,
 from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable
 from tocsin.rules.data._non_finite import COUNTS, is_finite, not_finite
+from tocsin.rules.gradients._origin import ORIGIN_READS, origin, with_losses
 
 _WITH_NAN = (Role.TREE, Role.SKILL, Role.INTERVAL)
 """They contain NaN by design, for what is unknown, or for a step that the script left out."""
@@ -22,11 +23,13 @@ class ExplodingTensor(Rule):
     Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity; without a
     selection, any captured tensor except XGBoost's trees, comparisons of losses and summaries of
     save intervals, which may contain NaN in a healthy run. Names the loss if it is not finite, and
-    otherwise the first tensor in capture order. ``lenient``, as in profile ``recommended``, makes
-    exceptions if nothing is selected: gradients count only after ``patience`` consecutive saves
-    while the loss is finite, since loss scaling in half precision overflows on purpose. Negative
-    infinities in masks and in the input of a softmax are ignored then. NonFiniteData judges inputs
-    and labels.
+    otherwise the first tensor in capture order. Says where a training loss became not finite: the
+    learning rate is too large if the loss had risen to ten times its smallest value, and the loss
+    itself is wrong if weights, inputs and outputs are finite. ``lenient``, as in profile
+    ``recommended``, makes exceptions if nothing is selected: gradients count only after
+    ``patience`` consecutive saves while the loss is finite, since loss scaling in half precision
+    overflows on purpose. Negative infinities in masks and in the input of a softmax are ignored
+    then. NonFiniteData judges inputs and labels.
 
     Parameters
     ----------
@@ -60,7 +63,8 @@ class ExplodingTensor(Rule):
 
     def reads(self) -> Reads:
         read = Read(fields=COUNTS)
-        return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
+        tensors = read.explicitly(self.collection_names, self.tensor_regex)
+        return Reads({"tensors": tensors, **ORIGIN_READS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [tensor for tensor in step.tensors["tensors"] if self._watches(tensor)]
@@ -73,18 +77,20 @@ class ExplodingTensor(Rule):
             if nan or (infinite and not self.only_nan)
         ]
         lost.sort(key=lambda each: each[0].role is not Role.LOSS)  # it says most to a reader
+        from_where = origin(state, step) if lost and lost[0][0].role is Role.LOSS else ""
+        state = with_losses(state, step)
         if not self._makes_exceptions:
-            return state, _report(*lost[0]) if lost else measured(HEALTHY, 0, 0)
+            return state, _report(*lost[0], from_where) if lost else measured(HEALTHY, 0, 0)
         if any(tensor.role is Role.GRADIENT for tensor in known):
             overflown = any(tensor.role is Role.GRADIENT for tensor, *_ in lost)
             saves = min(state.get("saves", 0) + 1, self.patience) if overflown else 0
-            state = {"saves": saves} if saves else {}
+            state = {**state, "saves": saves}
         if state.get("saves", 0) < self.patience and _loss_is_finite(known):
             certain = [each for each in lost if each[0].role is not Role.GRADIENT]
             if lost and not certain:
                 return state, UNDECIDED
             lost = certain
-        return state, _report(*lost[0]) if lost else measured(HEALTHY, 0, 0)
+        return state, _report(*lost[0], from_where) if lost else measured(HEALTHY, 0, 0)
 
     @property
     def _makes_exceptions(self) -> bool:
@@ -116,6 +122,6 @@ def _may_be_masked(tensor: Tensor) -> bool:
     return into or "mask" in tensor.name.lower()
 
 
-def _report(tensor: Tensor, nan: int, infinite: int) -> Verdict:
+def _report(tensor: Tensor, nan: int, infinite: int, from_where: str) -> Verdict:
     counts = {"nan": nan, "infinite": infinite} if nan else {"infinite": infinite, "nan": 0}
-    return not_finite(tensor, counts)
+    return not_finite(tensor, counts, from_where)

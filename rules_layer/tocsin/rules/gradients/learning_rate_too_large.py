@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Verdict
-from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
@@ -30,10 +30,10 @@ class LearningRateTooLarge(Rule):
     Fires when this holds in ten consecutive saves: at least one update was too large, and the loss
     has not fallen. An update is too large if the median over the weights of |Δw| / |w| is at least
     ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times the
-    loss. Both are per step: for n steps between two saves |Δw| is divided by √n, since such steps
-    partly cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` % below
-    its first value, or half of it after a peak of ten times that value. ExplodingTensor reports a
-    loss that is not finite.
+    loss, with the larger gradient of both saves. Both are per step: for n steps between two saves
+    |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves, has
+    fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of ten
+    times that value. ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
@@ -60,7 +60,8 @@ class LearningRateTooLarge(Rule):
     fallen_percent: Annotated[float, Meta(gt=0, le=100)] = 10.0
 
     def reads(self) -> Reads:
-        return RATE_READS
+        gradients = Read(roles=(Role.GRADIENT,), fields=("l2",), back=1)
+        return replace(RATE_READS, tensors={**RATE_READS.tensors, "gradients": gradients})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):

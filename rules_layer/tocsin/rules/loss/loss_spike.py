@@ -24,7 +24,7 @@ class LossSpike(Rule):
     of those saves, and ``record`` times the distance from the level to the highest loss so far. The
     last condition separates a bad batch from the noise of small batches and from restarts of the
     learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
-    ExplodingTensor reports a loss that is not finite.
+    A loss that was 0 until now only begins. ExplodingTensor reports a loss that is not finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
     least four windows of 50 steps. A spike is a loss above ten times the largest upper quartile of
@@ -80,7 +80,8 @@ class LossSpike(Rule):
     def _judge(self, before: State, _: State, point: Point) -> Verdict:
         memory = before.get(point.key, {})
         past = curve(memory)
-        if len(past.last) < self.window or not math.isfinite(point.cost):
+        begins = memory.get("highest") == 0 and not any(past.last)
+        if len(past.last) < self.window or begins or not math.isfinite(point.cost):
             return UNDECIDED
         usual = past.now
         jump = point.cost - usual

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tocsin import installing
 from tocsin.actions.formats import FORMATS, Format
 from tocsin.actions.formats.cloud_events import cloud_event
 from tocsin.actions.formats.discord import discord_payload
@@ -54,6 +55,53 @@ def lines(payload: dict[str, Any]) -> list[str]:
 
 def test_every_format_has_a_body() -> None:
     assert {*FORMATS} == {*get_args(Format)}
+
+
+GOOD = {"FirstSign": 25, "Step": 24, "Checkpoint": "s3://b/19.pt", "CheckpointStep": 19}
+STOPPED = {"Outcome": "done", "Detail": "asked SageMaker to stop training job j1"}
+LEFT = {"Steps": 400, "Hours": 1.2, "Usd": 3.67}
+
+
+@pytest.mark.parametrize(
+    "form", ["slack", "teams", "discord", "googlechat", "pagerduty", "cloudevents", "json"]
+)
+def test_every_format_has_the_last_good_step_and_what_the_stop_saves(form: Format) -> None:
+    firing = [alert(LastGood={**GOOD, "FirstSign": 99}), alert(LastGood=GOOD, StopSaves=LEFT)]
+    body = str(FORMATS[form](event(firing=firing, stop=STOPPED))).replace("\\", "")
+    if form in ("cloudevents", "json"):
+        assert str(GOOD) in body
+        assert str(LEFT) in body
+        return
+    assert "step 24; checkpoint of step 19: s3://b/19.pt" in body
+    assert (
+        "asked SageMaker to stop training job j1. Not run: 400 planned steps, 1.2 hours, $3.67"
+        in body
+    )
+    refused = FORMATS[form](event(firing=firing, stop={**STOPPED, "Outcome": "refused"}))
+    assert "Not run" not in str(refused)
+
+
+def test_pagerduty_has_a_key_for_each() -> None:
+    firing = [alert(LastGood=GOOD, StopSaves=LEFT)]
+    details = pagerduty_payload(event(firing=firing, stop=STOPPED))["payload"]["custom_details"]
+    assert details["Last good"] == "step 24; checkpoint of step 19: s3://b/19.pt"
+    assert details["Stopping the job"].endswith("Not run: 400 planned steps, 1.2 hours, $3.67")
+
+
+def test_a_summary_says_what_was_not_run() -> None:
+    texts = lines(teams_payload(event(summary={**SUMMARY, "NotRun": {"Steps": 400}})))
+    assert "Not run: 400 planned steps, an unknown time, at an unknown price. " in texts[1]
+
+
+def test_the_rules_page_is_linked_once_it_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "/docs/rules/LossNotDecreasing.html"
+    chats: list[Format] = ["slack", "teams", "discord", "googlechat", "pagerduty"]
+    shown = event(firing=[alert()])
+    assert not [form for form in chats if page in str(FORMATS[form](shown))]
+    monkeypatch.setattr(installing, "PUBLISHED", True)
+    assert [form for form in chats if page in str(FORMATS[form](shown))] == chats
+    homemade = event(firing=[alert(Rule="Homemade")])
+    assert not [form for form in chats if "/docs/rules/" in str(FORMATS[form](homemade))]
 
 
 def test_teams_shows_a_card() -> None:
