@@ -40,7 +40,7 @@ def picture() -> str:
             os.utime(file, (_BEGAN + at * _STEP,) * 2)
         view = RunWatch(open_storage(run), now=lambda: _BEGAN + len(files) * _STEP + 4).look()
         console = Console(record=True, width=WIDTH, file=StringIO(), highlight=False)
-        console.print(screen(view, WIDTH, HEIGHT, footer="q quits, and the training goes on"))
+        console.print(screen(view, WIDTH, HEIGHT, footer="press q to quit; the training continues"))
     drawn = console.export_svg(title="tocsin watch", theme=MONOKAI, unique_id="watch")
     lines = _FONT.sub("", drawn).replace("Fira Code, ", "").splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"

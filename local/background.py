@@ -48,7 +48,7 @@ def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[s
 def resources(folder: Path = CACHE) -> dict[str, Any]:
     """The answer of ``up`` for the embedded AWS that is up. Raises LocalError if none is."""
     if _holder(folder) is None or not _state(folder).exists():
-        raise LocalError("the embedded AWS is not up: run `tocsin local up`")
+        raise LocalError("the embedded AWS is not running: run `tocsin local up`")
     answer: dict[str, Any] = json.loads(_state(folder).read_text())
     return answer
 

@@ -67,7 +67,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         watch=_watch("ExplodingTensor"),
     ),
     "relaunch": Scenario(
-        "the diverging job is stopped, and goes on from its last good checkpoint at a lower rate",
+        "the diverging job is stopped, and continues from its last good checkpoint at a lower rate",
         "sagemaker",
         ("--seed", "1", "--checkpoint-interval", "20", *_PACE),
         watch=_watch(

@@ -1,4 +1,4 @@
-"""A status change and the end of a run, for tests of what goes over the bus."""
+"""A status change and a run summary, for tests of the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a test waits for what must happen."""
+"""The time limit for waiting in tests."""
 
 from __future__ import annotations
 

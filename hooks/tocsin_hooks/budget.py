@@ -21,7 +21,7 @@ _WEIGHTS = {Mode.TRAIN: 14, Mode.EVAL: 5, Mode.PREDICT: 1, Mode.GLOBAL: 1}
 
 
 class ModeBudgets:
-    """Gives each mode that is saved its own part of the limit, and a stretch of its own.
+    """Gives each saved mode its own share of the limit and its own stretched interval.
 
     So evaluations, however many, cost no step of training. TRAIN has 70 % of the limit where all
     modes are saved, EVAL 25 %; a mode that is alone has all of it.

@@ -24,7 +24,7 @@ def checkpoints_in(given: str | Path | None) -> Path | None:
 
 
 class CheckpointFolder:
-    """Notes the newest file or folder there, once it is the same at two looks in a row.
+    """Records the newest file or folder there, once it is unchanged at two consecutive checks.
 
     run: what the hook writes, which may lie there as well, and is no checkpoint.
     started: only what is newer counts, in seconds since the epoch.

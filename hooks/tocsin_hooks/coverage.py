@@ -1,4 +1,4 @@
-"""Says how much is captured, and which rules find nothing to look at in it."""
+"""Log how much is captured, and which rules find no tensor."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ def warn_of_finished_run(storage: Storage, run_id: str) -> None:
 
     Says nothing if that cannot be found out: the role of a job may not read or list its bucket.
     """
-    with Guard(_debug, "%s: cannot tell whether it already holds a run", storage.url):
+    with Guard(_debug, "%s: cannot tell whether it already contains a run", storage.url):
         end = read_end(storage)
         if end is None or end.run_id == run_id:
             return
         _log.warning(
-            "%s already holds a finished run of %s, and this training overwrites it: choose "
+            "%s already contains a finished run of %s, and this training overwrites it: choose "
             "another folder, or pass resumed_from= to continue that run",
             storage.url,
             _steps(storage),

@@ -86,7 +86,7 @@ class RunsToEnd:
             self._waiting[place] = _Waiting(run, errors, stopped, os.getpid())
 
     def remove(self, place: Place) -> Closing | None:
-        """Forget a run, and return what would have ended it, if it was known."""
+        """Forget a run. Return how it was to be closed, or None."""
         with self._lock:
             found = self._waiting.pop(place, None)
         return None if found is None else found.run

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class NoModel(Exception):
-    """No model has that name; the message says what has."""
+    """No model has that name; the message lists similar names."""
 
 
 def made_by(target: str) -> Any:

@@ -83,7 +83,7 @@ def guarded(
 
 
 class Troubles:
-    """Counts errors, and logs the first: what goes wrong once goes wrong at every step."""
+    """Counts errors, and logs only the first: an error repeats at every step."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""The hook for any training loop: what a training script talks to."""
+"""The hook for any training loop, which a training script calls."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ def _of_plan(hook: Hook, plan: CapturePlan, *_: object) -> str:
 
 @dataclass(frozen=True)
 class Stats:
-    """Figures of a hook.
+    """Counts of a hook.
 
-    ``saved``, ``dropped``, ``lost``: steps; dropped as storage was slow, lost as it failed.
+    ``saved``, ``dropped``, ``lost``: steps; dropped because storage was slow, lost because it
+    failed.
     ``errors``: tensors and steps that could not be captured.
-    ``seconds``: of the training's time that capturing took.
+    ``seconds``: time of the training that capturing took.
     """
 
     saved: int
@@ -67,30 +68,27 @@ class Stats:
 
 
 class Hook:
-    """Captures tensors of a training loop, and passes a stop request on to it.
+    """Captures tensors of a training loop, and tells the loop when to stop.
 
-    It never raises into the training and never makes it wait for storage: what cannot be
-    captured is left out, steps that storage is too slow for are dropped, and a hook that cannot
-    work switches itself off. Each is logged once (logger ``tocsin``) and counted in ``stats``.
-    With ``TOCSIN=0`` or ``USE_SMDEBUG=0`` in the environment a hook does nothing. In a forked
-    child it does nothing either: the parent's loop is the one that is watched.
+    It never raises into the training and never makes it wait for storage. It skips tensors that it
+    cannot capture, drops steps if storage is too slow, and switches itself off if it cannot work.
+    It logs each of these once (logger ``tocsin``) and counts it in ``stats``. With ``TOCSIN=0`` or
+    ``USE_SMDEBUG=0`` in the environment, and in a forked child, a hook does nothing.
 
-    The end. ``close`` writes what is waiting and the end marker, which says that the training is
-    complete. Without ``close`` the same happens when the interpreter exits. There is no marker
-    inside SageMaker, whose job state shows the end; nor after SIGTERM, because a restart may
-    follow; nor after an uncaught exception, unless a further step came after it (notebooks).
+    The end. ``close`` writes waiting steps and the end marker: the training is complete. Without
+    ``close``, this happens when the interpreter exits. There is no marker inside SageMaker, whose
+    job state shows the end; after SIGTERM, because a restart may follow; and after an uncaught
+    exception, unless another step follows (notebooks). The hook cannot see ``sys.exit(1)`` or a
+    caught exception: use ``with Hook(…)``, which notices both, or ``close(finished=False)``. In a
+    process of ``multiprocessing``, only ``close`` writes the marker.
 
-    At exit ``sys.exit(1)`` cannot be seen, nor an exception that the script caught: use
-    ``with Hook(…)``, which sees both, or ``close(finished=False)``. In a process of
-    ``multiprocessing`` only ``close`` writes the marker.
-
-    SIGTERM is left to the script: by default Python ends at once, and saves of the last moment
-    may be missing. After ``stop_on_sigterm()`` it makes ``should_stop`` true instead.
+    The hook does not handle SIGTERM: by default Python exits at once, and the last saves may be
+    missing. After ``stop_on_sigterm()``, SIGTERM sets ``should_stop`` instead.
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: where SageMaker's
-        ``debughookconfig.json`` says, else what ``TOCSIN_RUN`` says.
+    out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: the path in SageMaker's
+        ``debughookconfig.json``, else ``TOCSIN_RUN``.
     watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``. None:
         what lies there already. One with an error is raised at once, as ValueError or OSError:
         the only thing that is.
@@ -194,16 +192,15 @@ class Hook:
 
     @_guarded("a step is not captured", nullcontext())
     def step(self, mode: Mode = Mode.TRAIN) -> AbstractContextManager[None]:
-        """A context for one step of ``mode``; the first has number 0."""
+        """Return a context for one step of ``mode``; the first step has number 0."""
         return _Step(self, mode)
 
     @_guarded("a step is not captured", False)
     def begin(self, mode: Mode = Mode.TRAIN, *, turn: int | None = None) -> bool:
-        """Begin a step, for loops that call back; whether it is saved.
+        """Begin a step, for loops with callbacks. Return whether it is saved.
 
-        A step that was begun so and never ended ends by this. Where several optimizers take
-        turns, ``turn`` is the number of the step among those of its optimizer: each has the
-        interval for itself.
+        A step that is still open ends. If several optimizers alternate, ``turn`` is the number of
+        the step among the steps of its optimizer, so that the interval applies to each optimizer.
         """
         if self._called:
             self.end()
@@ -220,12 +217,12 @@ class Hook:
 
     @_guarded("a step is not left out")
     def leave_out(self) -> None:
-        """Save nothing of the current step."""
+        """Discard the current step."""
         self._loop.leave_out()
 
     @property
     def saving(self) -> bool:
-        """Return whether the current step is saved: worth asking before computing what to save."""
+        """Return whether the current step is saved. Check it before computing values to save."""
         return self._loop.step is not None
 
     @_guarded(_of_name)
@@ -241,18 +238,18 @@ class Hook:
     ) -> None:
         """Save a tensor of the current step, as it is now; a second one of a name replaces it.
 
-        Between two steps it is kept, and saved with the next one, or with the last, whatever the
-        interval. So is a single number in a step that is not saved, where a framework begins the
-        steps; but what a script saves in each of them goes by the interval.
+        Between two steps, the tensor is saved with the next step, or with the last one, whatever
+        the interval. If a framework begins the steps, this also applies to a single number in a
+        step that is not saved. A name that the script saves in every step follows the interval.
 
-        Losses, metrics and single numbers are kept as they are. Other tensors are reduced to a
-        summary unless ``raw``, the watch file or a rule asks for their values. A rule gets values
-        of at most 1 MiB, and none with ``raw=False``. Takes numpy arrays, PyTorch tensors, objects
-        with ``__array__``, numbers, strings and lists of them.
+        Losses, metrics and single numbers keep their values. Other tensors are reduced to a summary
+        unless ``raw``, the watch file or a rule requests their values. A rule gets values of at
+        most 1 MiB, and none with ``raw=False``. Accepts numpy arrays, PyTorch tensors, objects with
+        ``__array__``, numbers, strings and lists of them.
 
         ``collection`` is by default the one whose patterns in the watch file match the name, and
         ``role`` follows from it (losses, metrics, weights, biases, gradients, inputs, labels,
-        predictions …). ``kind`` says more, for example which activation: relu, tanh, sigmoid.
+        predictions …). ``kind`` adds detail, for example the activation: relu, tanh, sigmoid.
         """
         plan = self.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is not None:
@@ -273,10 +270,10 @@ class Hook:
         between: bool | None = None,
         urgent: bool | None = None,
     ) -> None:
-        """Save a tensor with the next step that is saved, where none is now. See ``save``.
+        """Save a tensor with the next saved step, outside a saved step. See ``save``.
 
-        ``between``: whether no step is open, where the hook cannot know it. ``urgent``: whether
-        the next step is saved for this alone; None: unless the script does it in each step.
+        ``between``: no step is open, if the hook cannot know this. ``urgent``: save the next step
+        for this tensor; None: unless the script does this in each step.
         """
         between = not self._loop.is_open if between is None else between
         if between or urgent is not None or is_single(value):
@@ -298,8 +295,7 @@ class Hook:
         role: Role | None = None,
         kind: str | None = None,
     ) -> bool:
-        """Return whether a rule, or the configuration, asks for such a tensor at all. Losses
-        always."""
+        """Return whether a rule or the configuration needs such a tensor. True for losses."""
         if self._session is None:
             return False
         return self._session.selection.wants(name, collection, role, kind)
@@ -329,8 +325,8 @@ class Hook:
     ) -> CapturePlan | None:
         """Return how a tensor is captured in the current step.
 
-        None: it is not, because the step is not saved, or it is not its collection's turn, or
-        nobody wants it and the script has not ``asked`` for it by name.
+        None: it is not captured, because the step or its collection is not due, or because no rule
+        needs it and the script has not ``asked`` for it by name.
         """
         return self._loop.plan(name, collection, role, kind, raw=raw, asked=asked)
 
@@ -351,10 +347,10 @@ class Hook:
     def put_later(
         self, finish: Callable[[], Iterable[tuple[CapturePlan, Captured]]], nbytes: int = 0
     ) -> None:
-        """Add tensors whose reductions are still on their way from a device.
+        """Add tensors whose reductions are still being computed on a device.
 
-        ``finish`` is called once, in the background, before the step is written; ``nbytes`` is
-        what it holds of the host's memory.
+        ``finish`` is called once, in the background, before the step is written; ``nbytes`` is its
+        host memory.
         """
         step = self._loop.step
         if step is not None:
@@ -366,12 +362,12 @@ class Hook:
 
     @_guarded("time that capturing took is not counted")
     def spent(self, seconds: float) -> None:
-        """Count time of the training that was found out later, such as a device's."""
+        """Count time of the training that is known only later, such as that of a device."""
         self._loop.meter.add(seconds)
 
     @property
     def allows_looks(self) -> bool:
-        """Return whether a step that is not saved may be looked at: the hook has not taken long."""
+        """Return whether the hook has time left to check a step that is not saved."""
         return self._session is not None and self._session.allows_looks(self._loop.meter.seconds)
 
     @_guarded("idle steps are not counted", (0, 0.0))
@@ -382,17 +378,17 @@ class Hook:
 
     @property
     def counters(self) -> dict[Mode, int]:
-        """The steps begun so far. Who begins ``idle_steps`` by these alone calls ``skipped``."""
+        """Counters of the begun steps. Code that counts ``idle_steps`` calls ``skipped``."""
         return self._loop.position.counters
 
     @_guarded("idle steps are not counted")
     def skipped(self, mode: Mode, steps: int) -> None:
-        """So many steps, the last ones of ``counters``, were neither begun nor ended."""
+        """Count steps of ``counters`` that were neither begun nor ended."""
         self._loop.skipped(mode, steps)
 
     @property
     def news(self) -> News:
-        """Says that something in the background may have changed what a step is to do."""
+        """An event, set when the background may have changed the next step's capture."""
         return News() if self._session is None else self._session.news
 
     def trouble(self, what: str, error: Exception) -> None:
@@ -401,7 +397,7 @@ class Hook:
 
     @property
     def generation(self) -> int:
-        """Grows when a newer watch file has changed what is captured."""
+        """A number that increases when a newer watch file changes the capture."""
         return self._session.generation if self._session is not None else 0
 
     @property
@@ -413,20 +409,20 @@ class Hook:
     @property
     @_guarded("a stop request is not seen", False)
     def should_stop(self) -> bool:
-        """Return whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
+        """Return whether a stop was requested, by ``STOP.json`` in the run or by SIGTERM.
 
-        Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
+        Stays true. SIGTERM counts after ``stop_on_sigterm()``.
         """
         asked = self._session is not None and self._session.stop_requested
         return asked or self._life.stopped
 
     @_guarded("SIGTERM does not stop the training")
     def stop_on_sigterm(self) -> None:
-        """From now on SIGTERM makes ``should_stop`` true; a second one ends the process.
+        """Make SIGTERM set ``should_stop``; a second SIGTERM ends the process.
 
-        For scripts that look at ``should_stop`` in their loop: they get to the end of the step,
-        save their checkpoint and close the hook. A handler that is there already is called as
-        well. Call it in the main thread; elsewhere it does nothing but say so.
+        For scripts that check ``should_stop`` in their loop: they finish the step, save a
+        checkpoint and close the hook. An existing handler is also called. Call this in the main
+        thread; in other threads it only logs a warning.
         """
         self._life.stop_on_sigterm()
 
@@ -436,12 +432,12 @@ class Hook:
         """Steps begun so far, by mode and altogether (GLOBAL): for a checkpoint, as JSON."""
         return self._loop.position.counts
 
-    @_guarded("a checkpoint is not noted")
+    @_guarded("a checkpoint is not recorded")
     def checkpoint(self, path: str | Path) -> None:
-        """Note that the training has just saved a checkpoint, of the steps so far.
+        """Record that the training has just saved a checkpoint, of the steps so far.
 
-        The next saved step names it: if a rule finds a fault, the verdict says which checkpoint is
-        the last one before it. Within ``with hook.step(…)`` that step is not in it.
+        The next saved step names it. If a rule finds a fault, the verdict names the last checkpoint
+        before it. Inside ``with hook.step(…)``, the checkpoint does not include that step.
         """
         if self._session is not None:
             within = self._loop.is_open and not self._called
@@ -482,7 +478,7 @@ class Hook:
 
     @_guarded("the run was not closed")
     def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
-        """Write what is waiting and, if the training is ``finished``, the end marker.
+        """Write waiting steps and, if the training is ``finished``, the end marker.
 
         ``finished`` is by default true for the first worker. Waits at most ``timeout`` seconds.
         Later calls do nothing.
@@ -491,10 +487,10 @@ class Hook:
 
     @_guarded("the run is not left")
     def leave(self) -> None:
-        """End the capture when the training is over but its script goes on, for example because
+        """End the capture when the training is over but its script continues, for example because
         the model was deleted.
 
-        Writes what is waiting, and stops polling. The end marker is written when the interpreter
+        Writes waiting steps, and stops polling. The end marker is written when the interpreter
         exits cleanly, or before that by ``close``. Does not wait, and may be called in any thread
         while the garbage collector runs.
         """

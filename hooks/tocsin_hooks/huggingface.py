@@ -28,7 +28,7 @@ _NO_METRICS = ("_runtime", "_per_second", "_time")
 
 
 class TocsinCallback(TrainerCallback):
-    """Captures ``Trainer.train`` and stops it when somebody asks for that.
+    """Captures ``Trainer.train``, and stops it on request.
 
     Step n of mode TRAIN is the one after which the Trainer's ``global_step`` is n + 1. Its
     ``loss`` is what the Trainer computes gradients of, over all micro-batches of the step: also

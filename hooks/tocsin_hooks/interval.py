@@ -129,7 +129,7 @@ class IntervalSummary:
         return self._norms.of(steps, values, np.array(scales))
 
     def _scales(self, losses: Sequence[float]) -> list[float]:
-        """Return what norms are relative to; 0 where no loss is known."""
+        """Return the loss that norms are divided by; 0 if no loss is known."""
         sizes = [abs(each) if math.isfinite(each) else 0.0 for each in losses]
         known = (abs(each) for each in losses if math.isfinite(each))
         self._latest = [*self._latest, *known][-_LATEST:]

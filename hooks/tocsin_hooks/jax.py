@@ -265,7 +265,7 @@ def _summary(
     update: Update,
     digest: str | None,
 ) -> TensorSummary:
-    """The summary from what ``_reduced`` found, in the host's precision."""
+    """Return the summary of the results of ``_reduced``, in the host's precision."""
     nan, posinf, neginf, zeros = map(int, counts)
     count = size - nan - posinf - neginf
     largest, low, high, mean, abs_mean, square, variance = map(float, moments)

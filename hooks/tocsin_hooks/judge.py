@@ -42,7 +42,7 @@ class _Line(msgspec.Struct):
 
 
 def asked(judge: Judge | None) -> Judge:
-    """Return what the script asks for, else the variable. Raises ValueError if it is neither."""
+    """Return the argument of the script, or the variable. Raises ValueError for other values."""
     if judge is None:
         text = os.environ.get(_VARIABLE, "").strip().lower()
         judge = False if text in _OFF else "stop" if text == "stop" else True
@@ -80,7 +80,7 @@ class RunJudge:
         atexit.register(self.end, _AT_EXIT_SECONDS)
 
     def end(self, timeout: float) -> None:
-        """Let the child look a last time and say what was found; kill it after ``timeout`` s.
+        """Let the child judge a last time and print its findings; kill it after ``timeout`` s.
 
         In a notebook, show the report that it has made.
         """

@@ -13,7 +13,7 @@ _MOST_NAMES = 1 << 16  # there may be new ones in every step
 
 
 class NamedSaves:
-    """Knows the names that a script saves, and keeps those that no step has taken.
+    """Stores the names that a script saves, and tensors saved between steps.
 
     A script that saves a name in each step means the interval to hold for it. Any other save is
     ``urgent``: the step that gets it is saved, if only for that.
@@ -32,7 +32,7 @@ class NamedSaves:
         return self._saved_at.get(name) == steps - 1
 
     def saved(self, name: str, steps: int) -> None:
-        """The script saves a name after so many steps have begun."""
+        """Record that the script saves a name, and how many steps have begun."""
         if len(self._saved_at) >= _MOST_NAMES:
             self._saved_at.clear()
         self._saved_at[name] = steps
@@ -43,7 +43,7 @@ class NamedSaves:
         self.is_urgent |= urgent
 
     def move_to(self, step: CapturedStep) -> None:
-        """Add what is kept to a step that is about to be written; its own tensors stay."""
+        """Add kept tensors to a step before it is written, without replacing its own."""
         for name, (plan, captured) in self._kept.items():
             if name not in step.saved:
                 for each in captured:

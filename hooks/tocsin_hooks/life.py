@@ -1,4 +1,4 @@
-"""The lifetime of a hook, and what its end leaves in the run."""
+"""The lifetime of a hook, and the end marker."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Life:
         session.on_retire = partial(atexit.unregister, self._at_exit)
 
     def goes_on(self) -> None:
-        """A step begins: what was raised before did not end the training."""
+        """Record that a step begins: an earlier exception did not end the training."""
         self._uncaught = uncaught()
 
     def stop_on_sigterm(self) -> None:

@@ -41,7 +41,7 @@ _FEW = 0.2
 
 
 class TocsinCallback(Callback):
-    """Captures ``Trainer.fit`` and stops it when somebody asks for that.
+    """Captures ``Trainer.fit``, and stops it on request.
 
     A step of mode TRAIN is a step of the optimizer: with ``accumulate_grad_batches`` it has
     several batches, of which losses are averaged. Its ``loss`` is what ``training_step`` returned;
@@ -222,7 +222,7 @@ def _counts_updates(trainer: Any) -> bool:
 
 
 def _place(method: Any) -> str:
-    """The file and line of a method, as far as they are known."""
+    """Return the file and line of a method, if they are known."""
     code = getattr(inspect.unwrap(method), "__code__", None)
     return (
         "training_step" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}"

@@ -10,7 +10,7 @@ logger = logging.getLogger("tocsin")
 
 
 class _Fallback(logging.Handler):
-    """Writes to stderr, with Tocsin's prefix, while nobody else handles the log."""
+    """Writes to stderr, with Tocsin's prefix, if the log has no other handler."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not _is_handled():

@@ -1,4 +1,4 @@
-"""Looks at a training besides its tensors: their names, how often, and which ones are wanted."""
+"""Names, numbers and rules of checks that observe a training beyond its tensors."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # it loads the rules
 
 
 class CapturedLoop:
-    """Counts the steps, and collects what is captured of each that is saved.
+    """Counts the steps, and collects the tensors of each saved step.
 
     Steps do not nest: an inner one is not saved.
     """
@@ -49,7 +49,7 @@ class CapturedLoop:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a step is in hand, saved or not."""
+        """Return whether a step is open, saved or not."""
         return bool(self._open)
 
     @property
@@ -92,7 +92,7 @@ class CapturedLoop:
             session.selection.schedule.skipped(mode, self.position.counters[mode] - steps, steps)
 
     def end(self) -> None:
-        """Hand the current step over to be written."""
+        """Send the current step to be written."""
         step, session = self._open.pop() if self._open else None, self._life.session
         if not self._open and (timings := self.timings) is not None:
             timings.ended_before()
@@ -114,7 +114,7 @@ class CapturedLoop:
             self._open[-1] = None
 
     def close(self) -> None:
-        """There will be no other step. What is kept goes into the last, or into one after it."""
+        """Write kept tensors after the last step: into it, or into one more step."""
         self._open.clear()
         if self._named and self._life.here:
             latest, counters = self._latest, self.position.counters
@@ -126,7 +126,7 @@ class CapturedLoop:
         self._memory = Memory()
 
     def _write_kept(self, *, anyhow: bool = False) -> None:
-        """Write what is kept as the latest step, which has nothing else, if there is room."""
+        """Write kept tensors as one more step, if no limit is reached."""
         session = self._life.session
         if self._latest is not None and session is not None and (anyhow or session.has_room):
             step = CapturedStep(*self._latest)

@@ -50,7 +50,7 @@ class Memory:
     def update(
         self, key: str, value: NDArray[Any], fingerprint: str | None, *, again: bool = False
     ) -> Update:
-        """The l1 and l2 norm of what changed since this key was saved last, None if unknown.
+        """Return the l1 and l2 norms of the change since the last save; None if unknown.
 
         Exact up to 16,384 elements; of larger tensors an estimate from that many, whose error is
         about one percent where no few elements make up most of the change. From now on it is
@@ -69,7 +69,7 @@ class Memory:
         *,
         again: bool = False,
     ) -> Update:
-        """The same of a tensor of this shape, of which only the ``sample`` is here."""
+        """Return the same for a tensor of this shape, from its ``sample``."""
         now = _SavedSample(sample, shape, fingerprint)
         before = self._samples.pop(key, None)
         self._left += before.values.nbytes if before is not None else 0
@@ -93,6 +93,6 @@ def _change(before: _SavedSample, now: _SavedSample, size: int) -> Update:
 
 
 def scaled(norm: float | None, factor: float) -> float | None:
-    """The norm of a whole tensor from that of a sample; None where it is not finite."""
+    """Return the norm of a whole tensor, estimated from a sample; None if it is not finite."""
     found = math.inf if norm is None else norm * factor
     return found if np.isfinite(found) else None

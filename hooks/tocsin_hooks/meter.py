@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Meter:
-    """Adds up the CPU time of a thread inside ``with meter:``; what is nested counts once.
+    """Sums the CPU time of a thread inside ``with meter:``. Nested blocks count once.
 
     It belongs to the training thread; ``add`` may be called by any. CPU time, since a busy machine
     stretches the clock's time and must not reduce what is saved.

@@ -42,7 +42,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Blind:
-    """A rule that reads none of the listed tensors, with what it looks for.
+    """A rule that reads none of the listed tensors, with the tensors that it needs.
 
     ``loop``: it looks for losses, labels and the like, which the model does not know: they show
     only when the training loop runs.
@@ -55,7 +55,7 @@ class Blind:
 
 @dataclass(frozen=True)
 class Names:
-    """All that there is to say of a model: what the command prints."""
+    """The tensors of a model and their rules, as the command prints them."""
 
     model: str
     tensors: tuple[Listed, ...]

@@ -1,4 +1,4 @@
-"""A background thread that looks at files of the run now and then."""
+"""A background thread that checks files of the run at intervals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Poller:
                 return
             except Empty:
                 for what, look in self._looks.items():
-                    with Guard(self._report, "%s cannot be read, going on", what):
+                    with Guard(self._report, "%s cannot be read; the training continues", what):
                         look()
                 self._news.heard = True
 

@@ -10,7 +10,7 @@ Resumed = int | Mapping[str, int]
 
 
 class Position:
-    """Numbers steps from 0 on, or from where a checkpoint was taken.
+    """Numbers steps from 0, or from the position of a checkpoint.
 
     ``resumed`` is the ``counts`` of the position at the checkpoint, or the last step that is in
     it: then every mode is counted on from there.
@@ -30,7 +30,7 @@ class Position:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Steps begun so far, by mode; GLOBAL has those of all modes."""
+        """Return the number of begun steps by mode; GLOBAL counts all modes."""
         return {mode.name: count for mode, count in self._next.items()}
 
     @property
@@ -39,7 +39,7 @@ class Position:
         return self._next
 
     def advance(self, mode: Mode) -> tuple[int, int]:
-        """Begin a step: its number among all steps, and among those of its mode."""
+        """Begin a step. Return its global number and its number in its mode."""
         numbers = self._next[Mode.GLOBAL], self._next[mode]
         for counter in {mode, Mode.GLOBAL}:
             self._next[counter] += 1

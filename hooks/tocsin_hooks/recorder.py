@@ -103,7 +103,7 @@ class StepRecorder:
                 self._end("the training ended before all steps were recorded")
 
     def wait(self, timeout: float) -> None:
-        """Wait until what was recorded is written, at most so many seconds."""
+        """Wait until the recording is written, at most ``timeout`` seconds."""
         if (writing := self._writing) is not None:
             writing.join(timeout)
 
@@ -122,7 +122,7 @@ class StepRecorder:
         import torch
 
         if torch.autograd._profiler_enabled():
-            raise RuntimeError("the training uses PyTorch's profiler itself at present")
+            raise RuntimeError("the training itself is using PyTorch's profiler")
         self._begun = time.monotonic()
         self._ready, self._detail = None, ""
         self._profiler = torch.profiler.profile(
@@ -145,7 +145,7 @@ class StepRecorder:
         self._ready = profiler
 
     def _end(self, detail: str) -> None:
-        """Stop the profiler; what it has recorded is written in the background."""
+        """Stop the profiler. The recording is written in the background."""
         profiler, self._profiler, self._detail = self._profiler, None, detail
         profiler.stop()
         if self._ready is None:
@@ -174,7 +174,7 @@ class StepRecorder:
             self._finish(recorded)
 
     def _finish(self, recorded: Any) -> None:
-        """Write what was recorded, and the answer, whatever happens."""
+        """Write the recording and the answer, also after errors."""
         request = self._request
         if request is None:
             return
@@ -199,7 +199,7 @@ class StepRecorder:
 
 
 def _compressed(recorded: Any) -> bytes:
-    """A trace as it is stored. Raises ValueError for one that is too large."""
+    """Return a trace as it is stored. Raises ValueError if it is too large."""
     with tempfile.TemporaryDirectory(prefix="tocsin-trace-") as folder:
         plain = Path(folder) / "trace.json"
         recorded.export_chrome_trace(str(plain))

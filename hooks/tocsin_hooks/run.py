@@ -34,7 +34,7 @@ _ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the script; end as it ends: by what it raises or exits with, if anything."""
+    """Run the script, and end with its exception or exit code."""
     options = _parser().parse_args(arguments)
     captures: list[FirstModel] = []
     if not switched_off():
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _captures(options: argparse.Namespace) -> Iterator[FirstModel]:
-    """Yield what captures the script; nothing if that has begun to import the hook by itself."""
+    """Capture the script, unless it imports the hook itself."""
     if "tocsin_hooks.torch" in sys.modules:
         return
     from tocsin_hooks.torch.first_model import FirstModel

@@ -1,4 +1,4 @@
-"""The schedule of saved steps, and what is saved of them."""
+"""The schedule of saved steps and of their collections."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SavedSteps:
         return self.start <= number < self.end
 
     def count(self, number: int, steps: int) -> int:
-        """Return how many of so many steps from ``number`` on the interval alone has."""
+        """Return how many of ``steps`` steps from ``number`` on are due by the interval alone."""
         first, last = max(number, self.start), min(number + steps, self.end)
         return max(0, int(-(-last // self.interval)) - -(-first // self.interval))
 
@@ -163,7 +163,7 @@ class Schedule:
             self._saved_at |= {(mode, name): now for name in saved}
 
     def _follows_training(self, due: Due) -> bool:
-        """Return whether a save of EVAL has what is saved after training."""
+        """Return whether a save of EVAL includes the tensors saved after training."""
         own = self._own[Mode.EVAL]
         saved = [self._common[Mode.EVAL]] * due.common
         saved += [own[name] for name, its_turn in due.own.items() if its_turn and name in own]

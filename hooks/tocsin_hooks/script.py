@@ -17,7 +17,7 @@ class CannotRun(Exception):
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
-    """Like ``python path *arguments``: returns at its end, and raises what it raises."""
+    """Run a script like ``python path *arguments``. Raises the exceptions of the script."""
     file = Path(path)
     if file.is_dir():
         raise CannotRun(f"{path} is a folder: name the script in it")

@@ -49,7 +49,7 @@ pair is kept because its identity is the key."""
 
 @cache
 def _elsewhere() -> tuple[str, ...]:
-    """The folders of what is no script: frameworks that are imported, Python's, our own."""
+    """Return the folders of imported frameworks, of Python and of Tocsin."""
     imported = (sys.modules.get(name) for name in _FRAMEWORKS)
     files = [str(each.__file__) for each in imported if each is not None] + [__file__]
     folders = (sysconfig.get_path("stdlib"), *(str(Path(file).parent) for file in files))

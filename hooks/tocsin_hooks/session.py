@@ -1,4 +1,4 @@
-"""A hook's work on one run: what is captured at present, who writes it, what changes it."""
+"""The work of a hook on one run: current capture, uploader and changes."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class Session:
             self._control.stretch(self._budgets.stretches)
 
     def retire(self) -> None:
-        """Write what was handed over, and nothing more: the run is another's from now on."""
+        """Write the steps so far and no more, because another hook writes the run now."""
         self._retired = True
         if self._judge is not None:
             self._judge.drop()
@@ -294,7 +294,7 @@ class Session:
             self.machine.follow(watch)
 
     def _change(self, uploader: Uploader) -> None:
-        """Let what was decided in the background hold from this step on."""
+        """Apply decisions of the background from this step on."""
         change = self._control.taken(self._rate.step) if self._control is not None else None
         if change is None:
             return

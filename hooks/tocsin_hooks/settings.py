@@ -74,7 +74,7 @@ class CaptureSettings:
 
     @property
     def intervals(self) -> Mapping[Mode, int]:
-        """Every how many steps of a mode is saved what has no interval of its own."""
+        """Return the save interval of a mode, for collections without their own."""
         common = self.capture.save_interval or DEFAULT_INTERVAL
         own = {mode: config.save_interval for mode, config in self.capture.modes.items()}
         return {mode: own.get(mode) or common for mode in Mode}
@@ -133,12 +133,12 @@ class CaptureSettings:
         return tuple(name for name in REDUCTIONS if name in wanted)
 
     def quantiles(self, collections: tuple[str, ...]) -> tuple[float, ...]:
-        """The quantiles that go into a summary, those of all its collections."""
+        """Return the quantiles in a tensor's summary, from all its collections."""
         configs = filter(None, map(self.collections.get, collections))
         return quantiles(tuple(q for each in configs for q in quantiles(each.quantiles or ())))
 
     def _said(self, key: str, collections: tuple[str, ...]) -> Iterator[Any]:
-        """The setting of each collection, or that of the whole capture in its place."""
+        """Return the setting of each collection, or else of the whole capture."""
         for name in collections:
             own = getattr(self.collections.get(name), key, None)
             if (said := getattr(self.capture, key) if own is None else own) is not None:

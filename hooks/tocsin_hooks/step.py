@@ -1,4 +1,4 @@
-"""One step as it is captured."""
+"""One step during its capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin_hooks.plan import CapturePlan, Saved
 
 @dataclass(frozen=True)
 class Later:
-    """Tensors whose reductions are still on their way from a device; ``finish`` waits for them."""
+    """Tensors whose reductions are still being computed; ``finish`` waits for them."""
 
     finish: Callable[[], Iterable[tuple[CapturePlan, Captured]]]
     nbytes: int
@@ -50,7 +50,7 @@ class CapturedStep:
             self.members.setdefault(collection, set()).add(plan.saved.name)
 
     def settle(self) -> None:
-        """Wait for what was still on its way from a device. Raises what that raises."""
+        """Wait for pending reductions of a device. Raises their errors."""
         while self.later:
             for plan, captured in self.later.pop(0).finish():
                 self.add(plan, captured)

@@ -45,7 +45,7 @@ _decoder = msgspec.json.Decoder(StopRequest)
 
 
 class StopFile:
-    """Looks for ``STOP.json``, and remembers that it was there.
+    """Checks for ``STOP.json``, and remembers it.
 
     A request older than ``started`` was for an earlier start of the job and is ignored, unless
     it names our ``run_id``: then the clocks differ.
@@ -88,7 +88,7 @@ class Sigterm:
         return self._received
 
     def close(self) -> None:
-        """Put back what was there before, unless somebody has replaced us since."""
+        """Restore the earlier handler, unless the script has replaced ours."""
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGTERM) == self._handler:
             signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)

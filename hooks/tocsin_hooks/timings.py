@@ -55,7 +55,7 @@ class Timings:
         self._series["forward"].append(seconds)
 
     def take(self) -> dict[str, list[float]]:
-        """Return what was collected since the last call, by series, and forget it."""
+        """Return the durations since the last call, by series, and clear them."""
         return {name: _emptied(series) for name, series in self._series.items()}
 
     def _count(self) -> None:

@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Lead:
-    """A finding that no other one explains, and what it explains."""
+    """A finding that no other finding explains, with the findings that it explains."""
 
     finding: Finding
     explains: tuple[Finding, ...] = ()
@@ -48,7 +48,7 @@ class Lead:
 
     @property
     def severity(self) -> Severity:
-        """The worst of the finding and of what it explains."""
+        """The worst severity of the finding and of those it explains."""
         return min((each.severity for each in self.findings), key=_MOST_SEVERE_FIRST.index)
 
     @property
@@ -341,7 +341,7 @@ def causes_first(findings: Iterable[Finding]) -> tuple[Lead, ...]:
 
 
 def _below(findings: Iterable[Finding]) -> Mapping[Finding, list[Finding]]:
-    """Return what each of the findings explains directly."""
+    """Return the findings that each finding explains directly."""
     found = tuple(findings)
     by_rule: dict[str, list[Finding]] = {}
     for each in found:

@@ -87,7 +87,7 @@ def convert(job: Any) -> Converted:
 
 
 def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> dict[str, Any]:
-    """Return what a SageMaker job needs to be watched, under the names of CreateTrainingJob.
+    """Return the settings that a SageMaker job needs, with the names of CreateTrainingJob.
 
     Tags: lets a rule stop the job, which must be tagged with its run.
     Environment: tells the hook where to write.

@@ -44,7 +44,7 @@ SHARED = {
 
 
 def refusal(kind: str, count: int, whose: str, cap: int, period: str, option: str) -> str:
-    """Return why so many more of a kind are refused, in one line."""
+    """Describe, in one line, why further uses of a kind are refused."""
     named = f" ({option})" if option else ""
     noun = SHARED[kind].noun
     return f"{count} more {noun} would exceed {whose} cap of {cap} in {period}{named}"

@@ -94,7 +94,7 @@ def unfinished(path: Path) -> None:
 
 
 def watched(path: Path) -> None:
-    """A training whose machines were watched: at first it waits for data."""
+    """A training with a machine run, which waits for data at first."""
     loss_only(path)
     busy = {f"gpu{at}/GPUUtilization": [90.0] * 120 for at in range(2)}
     idle = {f"gpu{at}/GPUUtilization": [30.0] * 120 for at in range(2)}

@@ -1,4 +1,4 @@
-"""Runs that set off alerts, and what the deployed stack made of them."""
+"""Runs that cause alerts, and the actions of the deployed stack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Alerting:
-    """A run of its own in the capture bucket, watched by ``watch``."""
+    """A new run in the capture bucket, with the watch file ``watch``."""
 
     aws: LocalAws
     storage: Storage
@@ -59,7 +59,7 @@ class Alerting:
         raise AssertionError(f"the alerts of {self.storage.url} have not come so far: {group}")
 
     def settled(self, sends: int) -> AlertGroup:
-        """When so many lines of the log are sent and nothing is left to do."""
+        """Wait until ``sends`` lines of the log are sent and nothing is pending."""
         return self.until(lambda group: len(_sent(group)) >= sends and not group.tasks)
 
     def told(self, detail_type: str, *, least: int) -> list[Event]:
@@ -76,7 +76,7 @@ class Alerting:
         return event["detail-type"] == detail_type and event["detail"]["Run"] == self.storage.url
 
     def mails(self) -> list[MailboxMessage]:
-        """What subscribers have got about the run."""
+        """Return the messages to subscribers about the run."""
         return [
             message
             for message in self.aws.mailbox.receive(wait=1)

@@ -1,4 +1,4 @@
-"""Alerts on the deployed stack: who gets what, once, and why not where not."""
+"""Alerts on the deployed stack: each recipient gets each message once, or a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bucket and a queue may bring that is wrong: it is said, and harms nothing else."""
+"""Bad input from bucket and queue: it is reported and affects nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.e2e
 
 
 def empty_run(aws: LocalAws) -> Storage:
-    """A run of its own in the capture bucket."""
+    """A new run in the capture bucket."""
     bucket = aws.outputs["CaptureBucketName"]
     name = f"bad-{uuid.uuid4().hex[:12]}"
     return open_storage(f"s3://{bucket}/jobs/{name}", client=aws.client("s3"))

@@ -38,7 +38,7 @@ def alarms(aws: LocalAws) -> dict[str, Any]:
 
 
 def subscribed(aws: LocalAws, topic: str) -> str:
-    """The URL of a queue that gets what goes to the topic."""
+    """The URL of a queue that is subscribed to the topic."""
     sqs = aws.client("sqs")
     queue: str = sqs.create_queue(QueueName="alarms")["QueueUrl"]
     found = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
@@ -47,7 +47,7 @@ def subscribed(aws: LocalAws, topic: str) -> str:
 
 
 def told(aws: LocalAws, queue: str, count: int) -> list[dict[str, Any]]:
-    """So many messages of alarms."""
+    """Wait for ``count`` alarm messages."""
     sqs = aws.client("sqs")
     found: list[dict[str, Any]] = []
     for _ in patiently():

@@ -60,7 +60,7 @@ def train(aws: LocalAws, run: str, *steps: int) -> None:
 
 
 def evaluated(aws: LocalAws, run: str, frontier: int) -> Checkpoint:
-    """The checkpoint, as soon as it is there with this frontier."""
+    """Wait for the checkpoint with this frontier."""
     store = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
     assert becomes(lambda: store.load(run).checkpoint.frontier == frontier)
     return store.load(run).checkpoint

@@ -99,7 +99,7 @@ class Chaos:
 
 @dataclass
 class _Attempts:
-    """The coordination, which notes whether a step is given up."""
+    """The coordination, which records whether a step is skipped."""
 
     real: Coordination
     chaos: Chaos
@@ -114,7 +114,7 @@ class _Attempts:
 
 
 def play(aws: LocalAws, bucket: str, queue: str, events: Events, seed: int) -> list[str]:
-    """Plays one seed; returns what is wrong, and prints a line of figures."""
+    """Play one seed. Return its errors, and print a line of figures."""
     chaos = Chaos(aws, random.Random(seed))
     run = f"s3://{bucket}/jobs/chaos-{seed}-{uuid.uuid4().hex[:6]}"
     ports, alerts = _evaluation(chaos, queue), _alerts(chaos, queue)
@@ -177,7 +177,7 @@ def _disturbed(keys: list[str], chance: random.Random) -> list[str]:
 
 
 def _news(events: Events, run: str) -> Iterator[RunNews]:
-    """What the bus has delivered of the run; EventBridge may need a moment."""
+    """Yield the private events of the run from the bus; EventBridge may need a moment."""
     for event in events.receive(wait=2):
         if event["detail-type"] == RUN_NEWS and event["detail"]["Run"] == run:
             yield msgspec.convert(event["detail"], RunNews)

@@ -91,12 +91,12 @@ def counts(calls: Calls) -> Counter[str]:
 
 
 def moves_due_at(calls: Calls) -> int:
-    """How many calls change the index of what is due."""
+    """Return the number of calls that change the index ``due``."""
     return sum("due_at" in str(parameters.get("UpdateExpression")) for _, parameters in calls)
 
 
 def dollars(calls: Calls) -> Mapping[str, float]:
-    """What the calls cost, by their names."""
+    """Return the cost of the calls by name."""
     cost = {name: DOLLARS[name] * number for name, number in counts(calls).items()}
     return {**cost, "dynamodb, index": INDEX_DOLLARS * moves_due_at(calls)}
 

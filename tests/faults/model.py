@@ -1,4 +1,4 @@
-"""A deployment in memory whose invocations stop at each call of the outside world.
+"""A deployment in memory whose invocations can stop at each external call.
 
 ``evaluate`` and ``act`` run as they are deployed, in a thread each; only one of them runs at a
 time. At each call of AWS it may be left there while others go on, may be cut off, or may find the
@@ -54,7 +54,7 @@ Body = Hint | JobEnded | RunNews | Flush | Deliver
 
 
 def _encoded(body: Body) -> str:
-    """A message of evaluate's queue as it is in SQS."""
+    """A message of evaluate's queue, in the form of SQS."""
     if isinstance(body, JobEnded):
         detail = {"TrainingJobName": body.job, "TrainingJobArn": body.arn}
         detail["TrainingJobStatus"] = "Completed"
@@ -187,7 +187,7 @@ class Invocation:
         return self._model.now + self._skew
 
     def resume(self, calls: int = TO_THE_END) -> None:
-        """Lets it go on for so many calls, or to its end."""
+        """Continue the invocation for ``calls`` calls, or to its end."""
         self._left = calls
         self._dead = self._dead or self._model.now > self.ends
         self._go.release()
@@ -255,7 +255,7 @@ _EXPECTED = (*AWS_ERRORS, TryAgain, NotPublished)  # their messages come back
 
 @dataclass
 class Model:
-    """The deployment: its queues, and what is at work.
+    """The deployment: its queues and running invocations.
 
     throttled: how many calls of a service fail. refused: services that refuse each call.
     """
@@ -325,7 +325,7 @@ class Model:
         self._settle(invocation)
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, and whoever is at work too long is cut off."""
+        """Advance the time, and end invocations that run too long."""
         self.now += seconds
         for invocation in [each for each in self.at_work if each.ends < self.now]:
             self.crash(invocation)

@@ -90,13 +90,13 @@ class CutOff(BaseException):
 
 
 def throttled(operation: str) -> ClientError:
-    """What boto3 raises when it has retried often enough."""
+    """The error of boto3 after its last retry."""
     error = {"Code": "ThrottlingException", "Message": "Rate exceeded"}
     return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, operation)
 
 
 def refused(operation: str) -> ClientError:
-    """What boto3 raises where a permission or a key is missing."""
+    """The error of boto3 for a missing permission or key."""
     error = {"Code": "AccessDenied", "Message": "not authorized"}
     return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 403}}, operation)
 
@@ -113,7 +113,7 @@ class Clock:
 
 @dataclass
 class Training(Job):
-    """A training job that writes its run; ``url`` is the run as evaluation knows it."""
+    """A training job that writes its run; ``url`` is the URL of the run."""
 
     url: str = ""
 
@@ -155,14 +155,14 @@ class Training(Job):
         self.storage.write(WATCH, json.dumps(content).encode())
 
     def end_at(self, when: float, *, by_hook: bool = True) -> None:
-        """The end marker: the hook's, which knows its start of the job, or SageMaker's."""
+        """Write the end marker, of a hook with its start or of SageMaker."""
         RunWriter(self.storage, run_id=self.run_id if by_hook else None).close()
         self.touch(END_MARKER, when)
 
 
 @dataclass(frozen=True)
 class RuleKnown:
-    """What is known of a rule."""
+    """Return the record of a rule."""
 
     status: str
     details: str
@@ -173,7 +173,7 @@ class RuleKnown:
 
 @dataclass(frozen=True)
 class RunKnown:
-    """What is known of a run."""
+    """Return the checkpoint of a run."""
 
     steps: int
     last_step: int | None
@@ -283,7 +283,7 @@ class Metrics:
 
 
 class SageMaker:
-    """SageMaker's training jobs: by name what DescribeTrainingJob answers."""
+    """SageMaker's training jobs: DescribeTrainingJob responses by name."""
 
     def __init__(self, **jobs: Mapping[str, Any]) -> None:
         self.jobs = {name: dict(job) for name, job in jobs.items()}
@@ -396,7 +396,7 @@ class Room:
             self.telemetry[name] += value
 
     def tried(self, job: Training | str, **options: Any) -> str:
-        """A look, and what it failed with: "" if it did not, else its message comes back."""
+        """Look at a run. Return the error, or ""; after an error the message returns."""
         try:
             self.look(job, **options)
         except Exception as error:  # noqa: BLE001  # SQS brings a message back for any
@@ -447,11 +447,11 @@ class Room:
         return not self._killed
 
     def wait(self, seconds: float) -> None:
-        """The time goes on, and nothing happens."""
+        """Advance the time without any event."""
         self.clock.now += seconds
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes: delayed hints arrive, and each minute the patrol finds what is due."""
+        """Advance the time: delayed hints arrive, and the patrol runs each minute."""
         end = self.clock.now + seconds
         while True:
             minute = (self.clock.now // 60 + 1) * 60
@@ -486,7 +486,7 @@ class Room:
             self.world.coordination.hint(job.url, (key,))
 
     def end_job(self, name: str, arn: str = "") -> None:
-        """SageMaker says that a job is over."""
+        """Send SageMaker's event about the end of a job."""
         end_job(JobEnded(name, arn or SageMaker.arn(name)), self.world)
 
     # What the world is made of.
@@ -546,28 +546,28 @@ class Room:
         return metrics
 
     def name_runs_after(self, job: str, runs: Sequence[str]) -> None:
-        """Somebody writes runs into folders that are called like the job; each is looked at."""
+        """Write runs into folders with the name of the job, and look at each."""
         for run in runs:
             self.world.coordination.remember_job(job, run)
 
     def spoil_checkpoint(self, job: Training) -> None:
-        """What is remembered of the run is no longer readable."""
+        """Make the checkpoint of the run unreadable."""
         _, version = self.world.checkpoints.objects[job.url]
         self.world.checkpoints.objects[job.url] = (b"not a checkpoint", version)
 
     # What came of it.
 
     def trouble(self, job: Training) -> str:
-        """Why the run is not looked at, as ``tocsin status`` says it."""
+        """Return why the run is not evaluated, as ``tocsin status`` prints it."""
         found = self.world.coordination.trouble(job.url)
         return found.reason if found else ""
 
     def known(self, job: Training) -> RunKnown:
-        """What evaluation remembers of the run."""
+        """Return the state of the run in its checkpoint."""
         return _known(self.world.checkpoints.load(job.url).checkpoint)
 
     def checked(self, job: Training, *, tick: bool = False) -> RunKnown:
-        """What ``tocsin check`` says of the same run now, with the same watch file."""
+        """Return the verdicts of ``tocsin check`` on the run, with the same watch file."""
         wrapped = self.world.storage(job.url)
         return _known(check(wrapped, self.watch, now=self.clock, tick=tick)[0])
 
@@ -581,7 +581,7 @@ class Room:
         return self.bus.details(RUN_SUMMARY)
 
     def deliver(self, act: Act) -> None:
-        """Hands what was published to ``act``, by the rules that the stack puts on the bus."""
+        """Deliver published events to ``act``, by the rules of the stack on the bus."""
         new = self.bus.taken[self._delivered :]
         self._delivered = len(self.bus.taken)
         for kind, detail in new:
@@ -593,12 +593,12 @@ class Room:
 
 
 def limit_checkpoints(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """A checkpoint may have so many bytes, decompressed."""
+    """Limit the size of a decompressed checkpoint, in bytes."""
     monkeypatch.setattr(checkpoints, "MOST_BYTES", most)
 
 
 def limit_groups(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """What is known of a run's alerts may have so many bytes, compressed."""
+    """Limit the size of a compressed group of alerts, in bytes."""
     monkeypatch.setattr(groups, "_MOST_BYTES", most)
 
 
@@ -721,7 +721,7 @@ class Act(Fake):
         return [mail.texts["email"] for mail in self.published if "email" in mail.texts]
 
     def notified(self, channel: str) -> list[tuple[str, str]]:
-        """What people got by ``email`` or ``webhook``, in order: each rule, and what of it."""
+        """Return the notifications by ``email`` or ``webhook``, in order: rule and state."""
         if channel == "webhook":
             return [
                 (each["RuleConfigurationName"], what)
@@ -752,7 +752,7 @@ def _of_email(text: str) -> list[tuple[str, str]]:
 
 
 def _section(text: str, title: str) -> str:
-    """What stands under a title, up to the next empty line."""
+    """Return the lines below a title, up to the next empty line."""
     return text.partition(title)[2].partition("\n\n")[0]
 
 
@@ -842,13 +842,13 @@ class Deployed:
             react(each, self._act, ends=self.clock.now + 30)
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes; the patrol looks at all runs at its end."""
+        """Advance the time, then let the patrol evaluate all runs."""
         self.clock.now += seconds
         for run in sorted(self._runs):
             self._react(Flush(run))
 
     def outcomes(self, run: str, action: str) -> list[str]:
-        """What came of an action for a run, in order."""
+        """Return the outcomes of an action for a run, in order."""
         return [
             event["Outcome"]
             for event in self.bus.details(ACTION_TAKEN)

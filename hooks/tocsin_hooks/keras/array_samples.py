@@ -48,7 +48,7 @@ class ArraySamples:
         self._elements = sum(each.size // len(each) for each in arrays)
 
     def flush(self, hook: Hook) -> None:
-        """Add what was seen since the last save to the current step."""
+        """Add the samples since the last save to the current step."""
         plan = self._steps and hook.plan(SAMPLES.name, SAMPLES.collections, role=SAMPLES.role)
         if plan:
             head = (self._steps, self._count, self._elements)

@@ -48,7 +48,7 @@ class ArraySkill:
             self._sites[name].compare(loss, mode)
 
     def flush(self, hook: Hook, mode: Mode) -> None:
-        """Add what was compared since the last save of this mode to the current step."""
+        """Add the comparisons since the last save of this mode to the current step."""
         for name, site in self._sites.items():
             rows = site.waiting.pop(mode, ())
             own = skill_name(name, site.kind)
@@ -58,7 +58,7 @@ class ArraySkill:
 
 
 class _Site:
-    """The comparisons of one loss, and what is known of its labels."""
+    """The comparisons of one loss, and the statistics of its labels."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -28,7 +28,7 @@ _MOST_ELEMENTS = 1 << 20  # of one
 
 
 class BatchWatch(Protocol):
-    """Looks at the batches of a model."""
+    """Observes the batches of a model."""
 
     def prepare(self, model: Any, trouble: Report) -> None:
         """Keras is going to make the steps of this model."""

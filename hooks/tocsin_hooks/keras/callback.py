@@ -1,4 +1,4 @@
-"""The callback: steps, and what of a model goes into them."""
+"""The callback: steps, and the tensors of a model in them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TocsinCallback(keras.callbacks.Callback):
 
     @_guarded
     def close(self, *, finished: bool | None = None) -> None:
-        """Write what is waiting and the end of the run. A Hook that was given stays open."""
+        """Write waiting steps and the end of the run. A Hook passed as an argument stays open."""
         if self._batch is not None and not self._batch.arrived.is_set():
             self._batch = None  # an error has cut it short
         try:

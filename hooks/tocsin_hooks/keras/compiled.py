@@ -1,4 +1,4 @@
-"""Looks at the batches of a model whose steps are compiled: with JAX and TensorFlow."""
+"""Observes the batches of a model with compiled steps: JAX and TensorFlow."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CompiledWatch:
         self._model, self._own, self._before = None, {}, {}
 
     def _replace(self, name: str, own: Callable[..., Any]) -> None:
-        """Past Keras, which tracks what is assigned."""
+        """Replace an attribute of the model without Keras' tracking."""
         known = vars(self._model)
         if name in known:
             self._before[name] = known[name]  # the script's own
@@ -93,7 +93,7 @@ class CompiledWatch:
 
 
 class _Step:
-    """A step as Keras has made it, without the batch in what it gives."""
+    """A step of Keras, without the batch in its result."""
 
     def __init__(self, made: Callable[..., Any], trouble: Report, *, trains: bool) -> None:
         self._made = made

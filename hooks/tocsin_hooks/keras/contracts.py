@@ -133,7 +133,7 @@ def _goes_elsewhere(layer: Any, output: Any) -> bool:
 
 
 def _output(model: Any, loss: CompiledLoss) -> Any:
-    """The symbolic output of a model by layers; None of one by methods."""
+    """Return the symbolic output of a functional model; None for a subclassed one."""
     outputs = getattr(model, "outputs", None) or []
     names = getattr(model, "output_names", None) or []
     if len(outputs) == 1:

@@ -1,4 +1,4 @@
-"""Looks at the batches of a model whose steps are not compiled: with PyTorch."""
+"""Observes the batches of a model without compiled steps: PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Listener
 
 
 class EagerWatch:
-    """Hands over what ``compute_loss`` of a model is given."""
+    """Passes the arguments of a model's ``compute_loss`` on."""
 
     def __init__(self) -> None:
         self._model: Any = None

@@ -57,7 +57,7 @@ class OtherLoss:
 
 @contextmanager
 def _without_effect(device: Any) -> Iterator[None]:
-    """Variables of Keras and numbers of chance are afterwards what they were before."""
+    """Restore variables of Keras and random states afterwards."""
     numbers, arrays = random.getstate(), np.random.get_state()
     with ExitStack() as stack:
         stack.callback(random.setstate, numbers)

@@ -59,12 +59,12 @@ class FrozenBody:
             atexit.register(self.end)
 
     def end(self) -> None:
-        """No ``fit`` comes any more: what is still frozen gets a step of its own."""
+        """Report, once, layers that are still frozen after the last ``fit``."""
         hook, model = self._hook, self._model() if self._model is not None else None
         self.begins()
         if hook is None:
             return
-        with Guard(hook.trouble, "layers that are not trained are not looked at"):
+        with Guard(hook.trouble, "frozen layers are not checked"):
             self._judged = True
             if (model is None or is_frozen_at_random(model)) and hook.begin(Mode.EVAL):
                 save_contracts(hook, [_CONTRACT], self._place)
@@ -85,7 +85,7 @@ def is_frozen_at_random(model: Any) -> bool:
 
 
 def _table(layer: Any) -> Any:
-    """The kernel of a layer, or its vectors of tokens; None of one without."""
+    """Return the kernel or embedding matrix of a layer; None without one."""
     return getattr(layer, "kernel", getattr(layer, "embeddings", None))
 
 

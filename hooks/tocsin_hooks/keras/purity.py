@@ -67,7 +67,7 @@ def _parts(given: Any) -> list[Any] | None:
 
 
 def _methods(owner: type) -> list[Any]:
-    """Return what a call of a loss may call, beside what Keras has."""
+    """Return the functions that a loss may call, in addition to those of Keras."""
     known = (*_LIBRARIES, "builtins")
     own = [each for each in owner.__mro__ if each.__module__.split(".")[0] not in known]
     found = {name: method for each in reversed(own) for name, method in vars(each).items()}
@@ -98,7 +98,7 @@ def _parts_of_function(function: FunctionType) -> list[Any] | None:
 
 
 def _is_in_place(name: str) -> bool:
-    """As PyTorch names what changes a tensor: ``add_``."""
+    """Return whether a name is that of an in-place operation of PyTorch, like ``add_``."""
     return name.endswith("_") and not name.startswith("_")
 
 

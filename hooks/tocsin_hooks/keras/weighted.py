@@ -51,7 +51,7 @@ def are_upside_down(labels: Any, weights: Array) -> bool:
 
 
 def _is_plain(weights: Array) -> bool:
-    """Return whether there is one finite weight for each sample, none of them negative."""
+    """Return whether each sample has one finite, non-negative weight."""
     if not weights.size or weights.size != len(weights) or weights.dtype.kind not in "fiub":
         return False
     return bool(np.isfinite(weights).all() and (weights >= 0).all())

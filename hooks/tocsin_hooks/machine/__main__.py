@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _machine(watch: Watch | None, options: argparse.Namespace) -> Machine:
-    """The section of the watch file, with what the options say in its place."""
+    """Return the section of the watch file, overridden by the options."""
     own = (watch.machine if watch else None) or Machine()
     machine = Machine(
         options.interval or own.interval, False if options.no_gpu else own.gpu, own.processes

@@ -36,7 +36,7 @@ class Multiprocessors:
             return None
 
     def __call__(self) -> float | None:
-        """The share since the call before; None where it is not known."""
+        """Return the share since the last call; None if it is not known."""
         now = self._nvml.nvmlGpmSampleGet(self._device, self._spare)
         self._request.sample1, self._request.sample2 = self._before, now
         self._spare, self._before = self._before, now

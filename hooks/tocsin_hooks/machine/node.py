@@ -47,7 +47,7 @@ def this_node(environ: Mapping[str, str]) -> Node:
 
 
 def local_rank(environ: Mapping[str, str]) -> int | None:
-    """The number of the process on its node; None if nobody says it."""
+    """Return the local rank of the process; None if it is not known."""
     for name in _LOCAL_RANK:
         with suppress(KeyError, ValueError):
             return int(environ[name])

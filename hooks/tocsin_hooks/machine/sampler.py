@@ -1,4 +1,4 @@
-"""Takes samples in a thread of its own, and makes minutes of them."""
+"""Takes samples in its own thread, and combines them into minutes."""
 
 from __future__ import annotations
 

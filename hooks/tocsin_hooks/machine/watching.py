@@ -123,7 +123,7 @@ class MachineOfHook:
         self.timings: Timings | None = None
 
     def follow(self, watch: Watch | None) -> None:
-        """Begin to watch the machine if a watch file asks for it, and nobody else does."""
+        """Begin to watch the machine if a watch file asks for it and no other process does."""
         if self._claim is not None or watch is None or watch.machine is None:
             return
         url = machine_run(self._run)

@@ -133,7 +133,7 @@ class GluonHook:
 
     @property
     def should_stop(self) -> bool:
-        """Return whether somebody asked for a stop; see ``Hook.should_stop``."""
+        """Return whether a stop was requested; see ``Hook.should_stop``."""
         return self._hook.should_stop
 
     @guarded(_trouble, lambda self, value, name="loss": f"loss {name!r} is not captured")

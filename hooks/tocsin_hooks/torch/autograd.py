@@ -88,7 +88,7 @@ def output_number(tensor: Any) -> int:
 
 
 def parameter_of(node: Any) -> Any:
-    """The leaf, as a parameter, in which a node accumulates gradients; None of other nodes."""
+    """Return the leaf in which a node accumulates gradients; None for other nodes."""
     return getattr(node, "variable", None)
 
 
@@ -103,7 +103,7 @@ def makes_room(node: Any) -> bool:
 
 
 def _saved(node: Any, name: str) -> Any:
-    """Return what a node keeps for its backward pass; None if nothing, or if it is freed."""
+    """Return the saved tensors of a node; None without any, or if they are freed."""
     with suppress(AttributeError, RuntimeError):
         return getattr(node, f"_saved_{name}")
     return None
@@ -122,12 +122,12 @@ def divisor_of(node: Any) -> Any:
 
 
 def argument_of(node: Any) -> Any:
-    """Return what a logarithm was given."""
+    """Return the argument of a logarithm."""
     return _saved(node, "self")
 
 
 def result_of(node: Any) -> Any:
-    """Return what a softmax, a sigmoid or a square root gave."""
+    """Return the result of a softmax, sigmoid or square root."""
     return _saved(node, "result")
 
 
@@ -139,7 +139,7 @@ class Softmax(NamedTuple):
 
 
 def softmax_of(node: Any) -> Softmax | None:
-    """Return what a softmax, its logarithm or a logsumexp is computed along."""
+    """Return the axis of a softmax, log-softmax or logsumexp."""
     result, axis = _saved(node, "result"), _saved(node, "dim")
     if name_of(node) == LOGSUMEXP:
         result = _saved(node, "self")
@@ -175,7 +175,7 @@ def exponent_of(node: Any) -> Any:
 
 
 def viewed_shape(node: Any) -> tuple[int, ...] | None:
-    """The shape that a view was made of."""
+    """Return the shape before a view."""
     shape = _saved(node, "self_sym_sizes")
     return None if shape is None else tuple(shape)
 
@@ -186,7 +186,7 @@ def version_of(tensor: Any) -> int:
 
 
 def is_view(tensor: Any) -> bool:
-    """Return whether a tensor shares the numbers of another one that it was made of."""
+    """Return whether a tensor is a view of another tensor."""
     return bool(getattr(tensor, "_is_view", bool)())
 
 
@@ -219,7 +219,7 @@ def holds_numbers(tensor: Any) -> bool:
 
 
 def is_wrapper(tensor: Any) -> bool:
-    """Return whether a tensor is of a class that is made of other tensors."""
+    """Return whether a tensor is a wrapper of other tensors."""
     module = sys.modules.get("torch.utils._python_dispatch")
     return bool(getattr(module, "is_traceable_wrapper_subclass", bool)(tensor)) if module else False
 
@@ -278,7 +278,7 @@ def plain_attributes(module: Any) -> Iterator[Any]:
 
 
 def pre_hooks(module: Any) -> tuple[Any, ...]:
-    """Return what a module calls before its forward pass."""
+    """Return the forward pre-hooks of a module."""
     return (*getattr(module, "_forward_pre_hooks", {}).values(),)
 
 
@@ -288,7 +288,7 @@ def has_backward_hooks(module: Any) -> bool:
 
 
 def parts_of_schedule(schedule: Any) -> Sequence[Any]:
-    """The schedules that one is made of, as SequentialLR."""
+    """Return the schedulers inside a composed one, like SequentialLR."""
     return getattr(schedule, "_schedulers", ())
 
 

@@ -131,7 +131,9 @@ class TorchHook:
         hook = out if isinstance(out, Hook) else Hook(out, **_with_worker(options))
         named = (loss,) if isinstance(loss, torch.nn.Module) else loss or ()
         if not isinstance(named, Iterable):
-            error = TypeError("it is not a module: record what a function computes by record_loss")
+            error = TypeError(
+                "it is not a module: record the result of a function with record_loss"
+            )
             hook.trouble(f"loss={loss!r:.100} is not watched", error)
             named = ()
         return cls(

@@ -24,8 +24,8 @@ from tocsin_hooks.torch.process_groups import groups_of, is_distributed
 _log = logging.getLogger("tocsin")
 _LOST = "updates are not guarded"
 _SKIPPED = (
-    "%d of %d updates skipped: the loss or a gradient is not finite, and would have spoiled the "
-    "weights. Check the batch, and lower the learning rate if this goes on"
+    "%d of %d updates skipped to protect the weights: the loss or a gradient is not finite. Check "
+    "the batch, and lower the learning rate if this continues"
 )
 
 SKIPPED = Name("updates/skipped", ("updates",), Role.UPDATES, "skipped")

@@ -141,7 +141,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, options)
         train, validation = (self._matrix(hook, each) for each in data)
         self._given = Given()
-        with Guard(hook.trouble, "which data set is trained on is not known"):
+        with Guard(hook.trouble, "the training data set is unknown"):
             self._given = find_given()
         self._rounds = Rounds(hook, train, validation, self._given, shap=shap)
         self._looked = False

@@ -71,7 +71,7 @@ def find_given() -> Given:
 def save_contracts(hook: Hook) -> None:
     """Save in the current step what is wrong with the arguments of ``train``: only called by a
     callback of that training."""
-    with Guard(hook.trouble, "the data and the parameters are not looked at"):
+    with Guard(hook.trouble, "the data and the parameters are not checked"):
         given = _arguments()
         if _are_unused(given):
             save_contract(hook, "xgboost_parameters_ignored")

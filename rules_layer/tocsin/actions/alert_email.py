@@ -36,7 +36,7 @@ class Explanation:
 
 
 def alert_email(request: Request, lookups: Lookups) -> str:
-    """The whole story: what, where, the numbers, what was done, what to look at, how to silence.
+    """The text of an alert: rule, place, numbers, outcome, advice, and how to silence it.
 
     At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
     """
@@ -104,7 +104,7 @@ def _duration(minutes: int) -> str:
 
 
 def _likely(cause: StatusChange | None) -> str:
-    """The finding that explains what fired, and is not in this message."""
+    """The finding outside this message that explains its alerts."""
     return f"Likely cause: {_line(cause)}" if cause else ""
 
 

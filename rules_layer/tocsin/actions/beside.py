@@ -1,4 +1,4 @@
-"""The verdict on the machines of a training, which is that of another run of the same job."""
+"""The verdict on the machines of a training, from the machine run of the same job."""
 
 from __future__ import annotations
 

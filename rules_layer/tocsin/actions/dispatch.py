@@ -1,4 +1,4 @@
-"""Take the action that a request names, or only say what it would do: a dry run."""
+"""Take the action of a request, or in a dry run only describe it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACTIONS: Mapping[str, Action] = {
 
 
 def take(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """The outcome of the request. An exception means: nothing is known, try again later."""
+    """Return the outcome of the request. After an exception, retry later."""
     action = ACTIONS.get(request.name)
     if action is None:
         known = ", ".join(ACTIONS)

@@ -94,7 +94,7 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 
 def _pattern(name: str) -> str:
-    """A glob that matches the name, quoted; what cannot be typed is any character."""
+    """Return a quoted glob that matches the name, with ``?`` for untypable characters."""
     pattern = glob.escape(name)
     if len(pattern) > _LONGEST_GLOB:
         pattern = glob.escape(name[:80]) + "*"

@@ -28,7 +28,7 @@ def metric(request: Request, lookups: Lookups, effects: Effects) -> Result:
     done = [each for each in results if each.outcome is ActionOutcome.DONE]
     refused = [each for each in results if each.outcome is not ActionOutcome.DONE]
     if not results:
-        return Result(ActionOutcome.REFUSED, "nothing fires, so there is no number to publish")
+        return Result(ActionOutcome.REFUSED, "no rule fires, so there is no number to publish")
     detail = "; ".join(each.detail for each in (*done, *refused))
     return Result(ActionOutcome.DONE if done else ActionOutcome.REFUSED, cut(detail, _DETAIL))
 

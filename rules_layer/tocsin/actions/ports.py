@@ -40,7 +40,7 @@ class StopHeld:
 
 
 class CapReached(Exception):
-    """A run, or its owner, has used up its share of what all runs share: the text says of what."""
+    """A run or its owner has used up its share; the text names the limit."""
 
 
 class NameTaken(Exception):
@@ -92,7 +92,7 @@ class ReportLinks(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class UnknownEndpoint(Exception):
-    """The deployment names no such webhook, or it cannot be used: the text says why."""
+    """The webhook is unknown or unusable; the text has the reason."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def refusal(kind: str, recipient: str, allowed: Collection[str]) -> str | None:
 
 def _fault(kind: str, recipient: str) -> str | None:
     if kind not in _FAULTS:
-        return f"{clean(kind, 40)!r} has no recipients: only email and sms have"
+        return f"{clean(kind, 40)!r} takes no recipients: only email and sms do"
     return _FAULTS[kind](recipient)
 
 
@@ -45,7 +45,7 @@ def _folded(recipient: str) -> str:
 def recipients(
     allowed: Collection[str] | None = None, webhooks: Collection[str] | None = None
 ) -> Callable[[str, str], str | None]:
-    """A function that says why an ``email``, ``sms`` or ``webhook`` cannot be sent to a recipient.
+    """Return a function that gives the reason why a recipient cannot be notified, or None.
 
     ``allowed`` is as in ``refusal``, ``webhooks`` are the names of the deployment's webhooks. If
     one of them is None, only the form of a recipient is checked.

@@ -28,7 +28,7 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if request.argument is not None:
         return Result(ActionOutcome.REFUSED, 'stop takes no argument: write just "stop"')
     if not request.firing:
-        return Result(ActionOutcome.REFUSED, "nothing fires, so there is no reason to stop the job")
+        return Result(ActionOutcome.REFUSED, "no rule fires, so there is no reason to stop the job")
     alert = request.firing[0]
     name, job = alert.training_job_name, owned_job(alert, lookups)
     if isinstance(job, Result):
@@ -94,7 +94,7 @@ def _owns(job: JobToStop, alert: StatusChange, lookups: Lookups) -> bool:
 
 
 def _refusal(job: JobToStop, alert: StatusChange) -> str:
-    outputs = " and ".join(job.outputs) or "no path that it declares"
+    outputs = " and ".join(job.outputs) or "no path in its configuration"
     tag = shlex.quote(f"Key={RUN_TAG},Value={alert.run}")
     return (
         f"training job {alert.training_job_name} writes to {outputs}, not to this run, and its "

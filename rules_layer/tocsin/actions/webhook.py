@@ -18,7 +18,7 @@ _MOST_BYTES = 256 << 10  # of alerts that are sent in full
 
 
 class Rejected(Exception):
-    """The endpoint did not get the event and would not the next time: the text says why."""
+    """The endpoint refuses the event, also if it is retried; the text has the reason."""
 
 
 class StopReport(msgspec.Struct, frozen=True, rename="pascal"):

@@ -1,4 +1,4 @@
-"""Alerts: whom to notify of what. The stages are inhibit, silence, dedup, wait, act, record."""
+"""Alerts: decide notifications in the stages inhibit, silence, dedup, wait, act, record."""
 
 from __future__ import annotations
 

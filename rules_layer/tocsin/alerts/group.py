@@ -1,4 +1,4 @@
-"""The group: what is known of a run's alerts between two invocations."""
+"""The group: the state of a run's alerts between two invocations."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """A line of the notification log: why an action was taken or not, and its outcome.
+    """A line of the notification log: decision, reason and outcome of an action.
 
     ``decision`` is ``send`` or ``hold``; ``outcome`` is None until it is known.
     """
@@ -182,7 +182,7 @@ class AlertGroup(msgspec.Struct, frozen=True):
 
     @property
     def due_at(self) -> float | None:
-        """Return when to look again: to decide, or for a task that nobody works on any more."""
+        """Return the time of the next look: to decide, or to continue an abandoned task."""
         return min(self._due_times(self.tasks), default=None)
 
     @property
@@ -226,8 +226,8 @@ def decode_group(data: bytes) -> AlertGroup:
         raise ValueError(f"not a group of alerts: {error}") from error
     if group.version > VERSION:
         raise ValueError(
-            f"not a group of alerts: it is of version {group.version}, and this is the code of "
-            f"{VERSION}"
+            f"not a group of alerts: it has version {group.version}, but this code reads up to "
+            f"version {VERSION}"
         )
     return group
 

@@ -1,4 +1,4 @@
-"""The stages in their order, and what they decide for a run. Pure."""
+"""The stages in order, and their decisions for a run. Pure."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _forget(group: AlertGroup, actions: Collection[str]) -> AlertGroup:
 
 
 def _refuse(beyond: Sequence[str], group: AlertGroup, now: float, claim: Claim) -> AlertGroup:
-    """The group with one task that says how many actions are refused, when there are more."""
+    """Return the group with one task that reports how many further actions are refused."""
     if len(beyond) <= group.beyond:
         return replace(group, beyond=len(beyond))
     named = {action: each.alert for each in group.alerts.values() for action in each.alert.actions}
@@ -147,7 +147,7 @@ def _batch(action: str, view: View) -> Batch:
 
 
 def _held_entries(batch: Batch, now: float) -> list[LogEntry]:
-    """Lines for the log, which has what was sent before already."""
+    """Return new lines for the log."""
     return [
         LogEntry(now, each.rule, "hold", each.reason, batch.action, detail=each.detail)
         for each in batch.held

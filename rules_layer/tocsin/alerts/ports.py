@@ -28,7 +28,7 @@ class StoredGroup:
 
 @dataclass(frozen=True)
 class Known:
-    """The alerts that a run's checkpoint knows.
+    """The alerts in a run's checkpoint.
 
     alerts: the last status change of each rule that ever fired.
     rules: all rules of the run.

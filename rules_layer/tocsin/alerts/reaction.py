@@ -117,7 +117,7 @@ class GroupUnitOfWork:
         return self.stored.group
 
     def commit(self, change: Callable[[AlertGroup], AlertGroup]) -> None:
-        """Commit a change of the group, on top of what others have committed meanwhile."""
+        """Commit a change of the group on top of concurrent commits."""
         for _ in range(_TRIES):
             before = self.group
             group = change(before)
@@ -135,7 +135,7 @@ class GroupUnitOfWork:
         raise TryAgain(f"{self.group.run}: other invocations committed {_TRIES} times; try later")
 
     def receive(self, message: Incoming) -> None:
-        """Commit what the message and the checkpoint say, and the tasks that follow from it."""
+        """Commit the alerts of the message and the checkpoint, and the resulting tasks."""
         now = self.ports.now()
 
         def change(group: AlertGroup) -> AlertGroup:
@@ -263,7 +263,7 @@ class GroupUnitOfWork:
             try:
                 self.ports.timer.flush(group.run, task.claimed_until - self.ports.now() + 1)
             except Exception as error:  # noqa: BLE001  # then it is patrol's
-                self.report.log.append(f"nobody looks after {task.id} at once: {error}")
+                self.report.log.append(f"{task.id} waits for the patrol: {error}")
 
     def _report(self, before: AlertGroup, after: AlertGroup) -> None:
         """Count the decisions, and list them for the log."""

@@ -1,4 +1,4 @@
-"""Stage: holds what somebody has silenced for a while."""
+"""Stage: holds silenced alerts."""
 
 from __future__ import annotations
 

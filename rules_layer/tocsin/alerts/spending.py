@@ -45,7 +45,7 @@ class RunCaps:
 
 @dataclass
 class Spending:
-    """Counts what an action uses: ``added`` to what the run has ``spent`` before.
+    """Counts the use of an action: ``added`` to what the run has ``spent``.
 
     reserved: SMS that earlier tries of the same action have counted, and not sent.
     kind: SUMMARY for messages at the run's end. They use up nothing that alerts need.
@@ -118,7 +118,7 @@ class Spending:
         return replace(effects, reserve=reserve, publish=publish, post=post, put_metric=put_metric)
 
     def added_to(self, spent: Spent) -> Spent:
-        """Return what the run has spent including this; past days and months are dropped."""
+        """Return the counts of the run including this action, without past days and months."""
         present = ("metric ", *map(self._period, ("sms", "email", "webhook")))
         kept = {
             key: count

@@ -51,7 +51,7 @@ class View:
 
 @dataclass(frozen=True)
 class Held:
-    """The reason why a rule is held back, and until when, if that is known."""
+    """The reason why a rule is held, and its end, if known."""
 
     rule: str
     reason: Hold

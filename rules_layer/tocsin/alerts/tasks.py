@@ -48,7 +48,7 @@ def _is_stopping(task: Task, now: float) -> bool:
 
 
 def release_tasks(group: AlertGroup, claim: Claim, now: float) -> AlertGroup:
-    """The group in which what ``claim`` has not begun is handed on to another invocation."""
+    """Return the group with the unstarted tasks of ``claim`` handed to another invocation."""
     tasks = tuple(
         replace(task, tries=task.tries - 1).handed_on(now)
         if task.claim == claim.owner and task.action != "stop"
@@ -188,7 +188,7 @@ def _is_current(task: Task, rule: str, group: AlertGroup) -> bool:
 
 
 def _mark_sent(group: AlertGroup, task: Task, now: float) -> AlertGroup:
-    """The group in which what the task is about counts as sent, whatever its outcome."""
+    """Return the group with the alerts of the task marked as sent, whatever the outcome."""
     if task.reason in (Send.SUMMARY, Send.TOO_MANY):
         return group
     before = group.sent.get(task.action) or Sent()

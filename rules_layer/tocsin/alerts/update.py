@@ -1,4 +1,4 @@
-"""Update a group by what is known of its run: alerts, the checkpoint, how the run ended. Pure."""
+"""Update a group with the alerts, checkpoint and end of its run. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_EVIDENCE = 16
 
 
 def with_alert(group: AlertGroup, alert: StatusChange, now: float) -> AlertGroup:
-    """The group with the alert, if it is newer than what is known of its rule.
+    """Return the group with the alert, if it is newer than the last alert of its rule.
 
     A rule that never fired is not news. Without a sequence number another alert is a newer one.
     """
@@ -67,7 +67,7 @@ def with_checkpoint(group: AlertGroup, known: Known, now: float) -> AlertGroup:
 
 
 def with_summary(group: AlertGroup, summary: RunSummary) -> AlertGroup:
-    """The group of a run that has ended; a summary that is known is not news."""
+    """Return the group of an ended run; a known summary changes nothing."""
     if group.summary is not None and (
         group.summary.dedup_id == summary.dedup_id or _order(summary) < _order(group.summary)
     ):
@@ -94,7 +94,7 @@ def _with_room(group: AlertGroup) -> AlertGroup:
 def _with_earlier_firing(
     group: AlertGroup, alert: StatusChange, newest: RuleAlert, now: float
 ) -> AlertGroup:
-    """The group in which a resolved rule is known to have fired: that arrived after its end."""
+    """Return the group with a firing that arrived after its resolution."""
     if not alert.firing or newest.alert.firing or not 0 < alert.sequence < newest.alert.sequence:
         return group
     if newest.fired is not None and newest.fired.alert.sequence >= alert.sequence:
@@ -114,7 +114,7 @@ def _is_newer(group: AlertGroup, alert: StatusChange, than: StatusChange) -> boo
 
 
 def _order(summary: RunSummary) -> tuple[int, int]:
-    """A run that goes on after its end may change no rule, but has more steps."""
+    """Return a key that orders summaries: a continued run has more steps, maybe no new change."""
     return summary.sequence, summary.steps.evaluated
 
 

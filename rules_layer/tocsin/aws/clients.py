@@ -56,7 +56,7 @@ def real_client(service: str) -> Any:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Return whether AWS will refuse the same call until somebody grants a permission, or a key."""
+    """Return whether AWS refuses the call until a permission or key is granted."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = error_code(error)

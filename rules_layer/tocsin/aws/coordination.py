@@ -161,7 +161,7 @@ class DynamoCoordination:
         return self.table.update(_run_key(run), expression, values, condition)
 
     def _pause(self, run: str, owner: str, until: float) -> None:
-        """Patrol looks at ``until``; nobody before, unless the lease is given back."""
+        """The patrol evaluates the run at ``until``, unless the lease is released earlier."""
         shard = due_shard(_run_key(run))
         values = {":owner": {"S": owner}, ":until": number(until), ":shard": shard}
         expression = "SET lease_until = :until, due_shard = :shard, due_at = :until"

@@ -29,7 +29,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class NotDelivered(Exception):
-    """The event may not have arrived, and another try may do better: the text says why."""
+    """The event may not have arrived, and a retry may succeed; the text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def destination(url: str, base: str = "") -> Destination:
     if parts.scheme != "https" or not host:
         raise Rejected("its URL must begin with https:// and name a host")
     if "@" in parts.netloc:
-        raise Rejected("its URL holds a user name or a password, which are never sent")
+        raise Rejected("its URL contains a user name or a password, which are never sent")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Destination(url, host, 443 if port is None else port, path)
 
@@ -172,7 +172,7 @@ class _Answer:
 
 
 def _judge(host: str, answer: _Answer) -> None:
-    """Return if the answer says that the event has arrived."""
+    """Return if the response confirms the event. Raises otherwise."""
     status = answer.status
     if 200 <= status < 300:
         return

@@ -1,4 +1,4 @@
-"""The runs as ``act`` knows them: from the checkpoints that ``evaluate`` commits."""
+"""The runs in ``act``, from the checkpoints that ``evaluate`` commits."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _per(limit: StopLimit) -> str:
 
 @dataclass(frozen=True)
 class Cap:
-    """The most of a kind (``SHARED``) in its period.
+    """The limit of a kind (``SHARED``) in its period.
 
     owner: of one owner's runs.
     everybody: of all runs.
@@ -164,7 +164,7 @@ class Shares:
     admitted: set[tuple[str, str]] = field(default_factory=set)
 
     def take(self, kind: str, run: str, count: int = 1) -> str | None:
-        """Return why so many more must not be used; None if they may, and then they are counted."""
+        """Count a use, or return why it is over a limit."""
         taken: list[str] = []
         for key, whose, cap in self._levels(kind, run):
             if not self._add(key, cap, count):
@@ -175,7 +175,7 @@ class Shares:
         return None
 
     def give_back(self, kind: str, run: str, count: int = 1) -> None:
-        """Count so many less, which were counted in this period and not used."""
+        """Subtract units that were counted in this period but not used."""
         for key, _, _ in self._levels(kind, run):
             self._subtract(key, count)
 

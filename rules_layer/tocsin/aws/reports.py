@@ -59,7 +59,7 @@ class S3Reports:
     bucket: str
 
     def shown(self, run: str) -> Shown:
-        """Return what the run's page shows."""
+        """Return the state that the run's page shows."""
         try:
             found = self.client.head_object(Bucket=self.bucket, Key=report_key(run))
         except ClientError as error:

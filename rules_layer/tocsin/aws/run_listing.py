@@ -14,7 +14,7 @@ _MARKS = {INDEX, COLLECTIONS}
 
 
 def runs_below(client: Any, bucket: str, prefix: str) -> list[str]:
-    """The URLs of the runs at a prefix and below it, sorted. What is below a run is part of it.
+    """Return the URLs of runs at and below a prefix, sorted, without folders inside a run.
 
     prefix: empty, or with a slash at its end.
     """

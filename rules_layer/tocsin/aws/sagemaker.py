@@ -62,7 +62,7 @@ class SageMakerJobs:
             raise
 
     def to_stop(self, name: str, run: str = "") -> JobToStop | None:
-        """Return what is needed to stop a job. None only if SageMaker has no such job."""
+        """Return the details needed to stop a job; None only if SageMaker has no such job."""
         from tocsin.actions import JobToStop  # here: only act stops a job
 
         job = self._described(name, _is_missing)

@@ -51,7 +51,7 @@ PREFIX_TAG = "tocsin-prefix"
 
 
 def filter_policy(protocol: str, endpoint: str) -> dict[str, list[str]]:
-    """The filter policy of a subscription to the topic of alerts: what names this recipient.
+    """Return the filter policy of a recipient's subscription to the alert topic.
 
     The stack and ``act`` subscribe with the same one: SNS refuses a second, different one.
     """
@@ -64,7 +64,7 @@ STAGE_PATTERN = r"[a-z][a-z0-9-]{0,19}"
 
 @dataclass(frozen=True)
 class Names:
-    """The names that a deployment is known by. Each stage has its own; no stage has the plain ones.
+    """The names of a deployment. Each stage has its own; without a stage they have no suffix.
 
     stack: of CloudFormation.
     bus: of EventBridge.

@@ -49,7 +49,7 @@ class DynamoSilences:
         return self.table.change(_KEY, edit)
 
     def expire(self, id_: str, now: float) -> Silence:
-        """End it at ``now``; one that has ended stays as it is. KeyError if there is none."""
+        """End a silence at ``now``, unless it has ended. Raises KeyError if there is none."""
         end = datetime.fromtimestamp(now, UTC)
 
         def edit(body: bytes | None) -> tuple[bytes, Silence]:

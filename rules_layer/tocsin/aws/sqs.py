@@ -109,7 +109,7 @@ class SqsHints:
         self.queue.send(encode_hint(run, why), delay)
 
     def send_ticks(self, runs: Sequence[str], now: float) -> None:
-        """Says to up to ten runs what time it is. Raises HintsLost."""
+        """Send the time to up to ten runs. Raises HintsLost."""
         self.queue.send_batch({run: encode_hint(run, "patrol", now) for run in runs})
 
 

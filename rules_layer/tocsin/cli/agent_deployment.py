@@ -47,7 +47,7 @@ class Deployed:
 
 
 def silencing(deployment: Deployment) -> Silencer:
-    """Return what adds a silence to a deployment."""
+    """Return a function that adds a silence to a deployment."""
 
     def add(job: str, rule: str, duration: str, why: str) -> Document:
         now = datetime.now(UTC)

@@ -52,7 +52,7 @@ def server(place: Place, silencer: Silencer | None = None) -> MCPServer[Any]:
         return _answered(lambda: runs_answer(place))
 
     def verdict(run: str) -> dict[str, Any]:
-        """Return what is wrong with a run: the cause first, what to do, and the last good step."""
+        """Return the findings of a run, the cause first, with advice and the last good step."""
         return _answered(lambda: verdict_answer(place, run))
 
     def list_tensors(run: str, search: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``tocsin check``: evaluates rules over a whole run, and prints what they found."""
+"""``tocsin check``: evaluates rules over a whole run, and prints their findings."""
 
 from __future__ import annotations
 

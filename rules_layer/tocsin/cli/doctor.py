@@ -26,7 +26,7 @@ _MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yello
 
 @dataclass(frozen=True)
 class Finding:
-    """ok: None if AWS did not say. text: what is the case, and if it is wrong what to do."""
+    """ok: None if AWS did not answer. text: the state, and the fix if it is wrong."""
 
     name: str
     ok: bool | None
@@ -96,10 +96,10 @@ def _version(checkup: Checkup) -> Finding:
     if deployed == own:
         return Finding("version", True, f"{own}, same as this command line")
     older = deployed is None or _numbers(deployed) < _numbers(own)
-    text = f"the stack is of version {deployed or 'before 0.1'}, this terminal of {own}: "
+    text = f"the stack has version {deployed or 'before 0.1'}, this command line {own}: "
     if older:
         return Finding("version", False, f"{text}deploy again with this version")
-    return Finding("version", False, f"{text}use the terminal of {deployed}: its wheel or checkout")
+    return Finding("version", False, f"{text}install version {deployed} of the command line")
 
 
 def _bucket(checkup: Checkup) -> Finding:
@@ -190,7 +190,7 @@ def _concurrency(checkup: Checkup) -> Finding:
         _mapping(checkup, output).get("ScalingConfig", {}).get("MaximumConcurrency", 0)
         for output in ("EvaluateQueueUrl", "ActQueueUrl", "ReportQueueUrl")
     )
-    text = f"the functions may have {wanted} invocations at a time, and the account allows {free}"
+    text = f"the functions may run {wanted} invocations at a time; the account allows {free}"
     if wanted <= free:
         return Finding("concurrency", True, text)
     fix = "ask AWS for more (Service Quotas, Lambda), or deploy with a smaller -c concurrency"

@@ -84,7 +84,7 @@ def _with(document: Document, status: str) -> list[Document]:
 
 
 def _about(document: Document, names: Sequence[str]) -> str:
-    """Return what the run lacks for the rules of these names: `` (trees, tanh …)``."""
+    """Return the missing tensors of these rules in short: `` (trees, tanh …)``."""
     rules = {rule["RuleConfigurationName"]: rule for rule in document["rules"]}
     topics = list(dict.fromkeys(filter(None, (_lacking(rules[name]) for name in names))))
     more = " …" if len(topics) > _MOST_TOPICS else ""

@@ -1,4 +1,4 @@
-"""``tocsin check --follow``: what it says, whom it notifies, and what it cannot do."""
+"""``tocsin check --follow``: its lines, notifications and limits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def following_of(
     notifiers: Sequence[Publisher] = (),
     on_stop: str | None = None,
 ) -> Following:
-    """Follow a run: note what rules find, and stop the training where a rule does.
+    """Follow a run: report findings, and stop the training if a rule requests it.
 
     on_stop: a command that then runs, too.
     """

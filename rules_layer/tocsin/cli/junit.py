@@ -48,7 +48,7 @@ def junit(document: Document, fail_on: Severity = Severity.INFO) -> bytes:
 
 
 def _finding(rule: Document) -> str:
-    """Describe what was found, where, and what to do."""
+    """Describe a finding: result, place and advice."""
     first, known = rule["FirstViolation"] or {}, find_rule(rule["Rule"])
     lines = [f"{_severity(rule)}: {_text(rule['StatusDetails'] or '')}"]
     if first.get("step") is not None:

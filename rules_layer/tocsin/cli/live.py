@@ -27,11 +27,11 @@ STACK_PAUSE = 10.0
 
 Show = Callable[[RenderableType], None]
 
-_FOOTER = "q quits, and the training goes on"
+_FOOTER = "press q to quit; the training continues"
 
 
 class Quit(Exception):
-    """Somebody pressed q."""
+    """The user pressed q."""
 
 
 def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None = None) -> int:
@@ -90,7 +90,7 @@ def can_draw(console: Console) -> bool:
 
 @contextmanager
 def drawing(console: Console) -> Iterator[tuple[Show, Pressed]]:
-    """In the block: draws in place of what was drawn before, and waits for keys.
+    """Redraws in place and waits for keys, inside the block.
 
     A wait raises Quit if q was pressed.
     """

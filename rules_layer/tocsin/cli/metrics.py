@@ -80,7 +80,7 @@ class Latest:
 
 @contextmanager
 def exporting(prometheus: str | None, otlp: str | None) -> Iterator[Callable[[RunView], None]]:
-    """Export in the block what the yielded function gets. Raises CommandError."""
+    """Export the snapshots passed to the yielded function. Raises CommandError."""
     latest = Latest()
     ends: list[Callable[[], object]] = []
     try:
@@ -95,7 +95,7 @@ def exporting(prometheus: str | None, otlp: str | None) -> Iterator[Callable[[Ru
 
 
 def _serve(address: str, latest: Latest) -> Callable[[], object]:
-    """Serve the metrics at ``HOST:PORT`` or ``:PORT``. Returns what ends it."""
+    """Serve the metrics at ``HOST:PORT`` or ``:PORT``. Returns a function that stops."""
     where = _ADDRESS.fullmatch(address)
     if where is None or int(where["port"]) > 65535:
         raise CommandError(f"--prometheus {address}: write :9464 or 127.0.0.1:9464")
@@ -135,7 +135,7 @@ def _serve(address: str, latest: Latest) -> Callable[[], object]:
 
 
 def _push(endpoint: str, latest: Latest) -> Callable[[], object]:
-    """Send the metrics to an OTLP endpoint every minute, and at the end. Returns what ends it."""
+    """Send metrics to an OTLP endpoint every minute and at the end. Returns a stop function."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.metrics import CallbackOptions, Observation

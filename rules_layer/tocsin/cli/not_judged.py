@@ -1,4 +1,4 @@
-"""Rules that have judged no step: how they are shown, and what to do."""
+"""Rules that have judged no step: their display, and advice."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def exit_code(document: Document, fail_on: Severity = Severity.INFO) -> int:
     if any(fails(rule, fail_on) for rule in document["rules"]):
         return FOUND
     if nothing_judged(document):
-        note(f"nothing could be judged: {why_nothing(document)}")
+        note(f"no rule could judge the run: {why_nothing(document)}")
         return WRONG
     if failed := errors(document):
         note(failed)

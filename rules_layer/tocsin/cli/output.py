@@ -62,7 +62,7 @@ def lines_to_stdout(lines: Iterable[str]) -> None:
 
 
 def silence_stdout() -> None:
-    """Send what is left to write nowhere, so that the interpreter's end does not fail."""
+    """Discard remaining output, so that the interpreter exits without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -43,8 +43,8 @@ def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False)
         return named_as_run(open_run(url, note=note), note)
     if may_come:
         raise CommandError(
-            f"{url} is a history of another tool: tocsin check reads it as it stands, "
-            "tocsin watch while it grows"
+            f"{url} is a history of another tool: read it with tocsin check, "
+            "or follow it with tocsin watch"
         )
     return as_run(reader, note, choices, configure=watch_of_history)
 
@@ -94,7 +94,7 @@ def machine_storage(url: str) -> Storage:
 
 
 def growing(url: str, choices: Choices = BY_NAMES) -> tuple[Storage, Callable[[], None]]:
-    """The files at ``url``, which may come later, and what to call before they are read.
+    """Return the files at ``url``, which may appear later, and a function to call before reading.
 
     Raises CommandError if it names no place, BadHistory.
     """

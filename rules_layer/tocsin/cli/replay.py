@@ -1,4 +1,4 @@
-"""``tocsin replay RUN``: evaluates a run again from its start, beside what was found before."""
+"""``tocsin replay RUN``: evaluates a run again, and compares it with the earlier result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_before(replayed: Document, run: str, deployment: Deployment) -> Documen
 
 
 def print_replay(document: Document, console: Console) -> None:
-    """Print the verdicts, then what is different from before."""
+    """Print the verdicts, then the differences."""
     print_verdicts(document, console)
     console.print()
     if not document["before"]:

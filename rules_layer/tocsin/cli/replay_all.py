@@ -45,7 +45,7 @@ def start_replay(prefix: str, deployment: Deployment, watch: Watch | None) -> st
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     stored = StoredReplay(s3, deployment.find(BUCKET), name)
     if watch is not None and watch.custom_rules is not None:
-        note("custom_rules are those of the deployment: deploy with new ones to try them")
+        note("a replay uses the custom_rules of the deployment: deploy new ones to try them")
         watch = replace(watch, custom_rules=None)
     stored.write_runs(runs, watch)
     machine.start(name, {"replay": name, "runs": stored.runs_key})

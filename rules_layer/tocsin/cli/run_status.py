@@ -99,7 +99,7 @@ def print_run(document: Document, console: Console, *, whole: bool, every: bool 
 
 
 def subscription_notes(deployment: Deployment) -> list[str]:
-    """A line for each address that has not confirmed, or why they are not known."""
+    """Return a line for each unconfirmed address, or the reason why they are unknown."""
     return _unconfirmed(deployment)[1]
 
 

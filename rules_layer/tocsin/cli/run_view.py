@@ -1,4 +1,4 @@
-"""A run as it is seen while its training writes it, look by look."""
+"""A live view of a run while its training writes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunView:
 
 @dataclass
 class RunWatch:
-    """Looks at a run again and again. A look reads what is new, and writes nothing.
+    """Polls a run. Each look reads new files and writes nothing.
 
     publisher: gets the events, too.
     on_view: called with the findings of each look.
@@ -73,7 +73,7 @@ class RunWatch:
         self._times: deque[tuple[float, int]] = deque(maxlen=_LOOKS)
 
     def look(self, on_step: Callable[[int], None] = lambda step: None) -> RunView:
-        """Evaluates and reads what is new."""
+        """Read and evaluate new steps."""
         self.refresh()
         self._following.look(on_step)
         checkpoint, found = self._following.checkpoint, self._following.document
@@ -111,7 +111,7 @@ class RunWatch:
 
 
 def _rate(checkpoint: Checkpoint, times: Sequence[tuple[float, int]]) -> float | None:
-    """Steps per second over the last looks; over the whole run before there are two."""
+    """Return steps per second over the last looks, or over the whole run at first."""
     if checkpoint.last_step is None or checkpoint.first_step is None:
         return None
     last = (checkpoint.last_time, checkpoint.last_step)

@@ -77,7 +77,7 @@ def change_line(change: StatusChange) -> Text:
 
 
 def news(changes: Sequence[StatusChange]) -> Iterator[StatusChange]:
-    """The changes that somebody waits for: a rule fires, fails or is resolved."""
+    """The changes to report: a rule fires, fails or resolves."""
     for change in changes:
         was_firing = change.previous_status is RuleStatus.ISSUES_FOUND
         if change.firing or was_firing or change.rule_evaluation_status is RuleStatus.ERROR:

@@ -58,7 +58,9 @@ def silence_from_options(
     )
     narrow = severity is not None or {silence.job, silence.rule} != {"*"}
     if everything and narrow:
-        raise CommandError("--all is everything: leave out --job, --rule and --severity, or --all")
+        raise CommandError(
+            "--all covers everything: leave out either --all or --job, --rule and --severity"
+        )
     if not everything and not narrow:
         raise CommandError("say what to silence with --job, --rule or --severity, or --all")
     if not silence.reason:
@@ -73,7 +75,7 @@ def silence_from_options(
 def end_of_silence(duration: str | None, until: str | None, now: datetime) -> datetime:
     """The end of a silence with ``--for`` or ``--until``, in UTC. Raises CommandError."""
     if (duration is None) == (until is None):
-        wrong = "a silence needs an end" if until is None else "a silence has one end"
+        wrong = "a silence needs an end" if until is None else "a silence needs exactly one end"
         raise CommandError(f"{wrong}: --for 2h or --until {TIME_EXAMPLE}")
     if duration is not None:
         if (length := seconds(duration)) is None:
@@ -120,7 +122,7 @@ def silence_document(silence: Silence, now: datetime) -> Document:
 
 def print_silence(document: Document, console: Console) -> None:
     """Print one silence, and how to end it."""
-    state = "silent until" if document["active"] else "not silent any more, since"
+    state = "silent until" if document["active"] else "no longer silenced, since"
     console.print(styled(f"{state} {readable(document['until'])} UTC: {_subject(document)}"))
     if document["active"]:
         console.print(styled(f"to end it sooner: tocsin silence expire {document['id']}"))

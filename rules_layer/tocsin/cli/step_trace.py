@@ -44,7 +44,7 @@ def trace_of(
         )
     request = TraceRequest(uuid.uuid4().hex, datetime.now(UTC), steps)
     storage.write(TRACE, msgspec.json.encode(request))
-    say(f"wrote {storage.url}/{TRACE}: the training's hook looks for it now and then")
+    say(f"wrote {storage.url}/{TRACE}: the hook of the training checks for it regularly")
     until, accepted = clock() + timeout, False
     while True:
         answer = _answer(storage, request.id)

@@ -103,7 +103,7 @@ def _state(document: Document) -> str:
 
 
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:
-    """The rule and its step, what it found, what to do, and what it explains."""
+    """Return the lines of a finding: rule, step, details, advice and explained findings."""
     rule = finding.rule
     line = Text("  ").join((status_text(rule["RuleEvaluationStatus"]), _name(rule)))
     where = _where(rule, several, run)

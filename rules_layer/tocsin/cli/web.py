@@ -140,7 +140,7 @@ class WebServer(ThreadingHTTPServer):
         """The work before there are pages; empty once there are."""
 
     def prepare(self) -> None:
-        """Take the first look in a thread. Until its end, each page says how far it is."""
+        """Evaluate the run in a thread first. Meanwhile each page shows the progress."""
         self.waiting = "evaluating"
         threading.Thread(target=self._prepare, name="tocsin-first-look", daemon=True).start()
 
@@ -168,7 +168,7 @@ class WebServer(ThreadingHTTPServer):
 
 def serve(server: WebServer, what: str, *, open_page: bool) -> int:
     """Serve until Ctrl-C, and return the exit code. The first look begins when it listens."""
-    lines_to_stdout([f"{what}: {server.url} (Ctrl-C ends it, and the training goes on)"])
+    lines_to_stdout([f"{what}: {server.url} (press Ctrl-C to stop; the training continues)"])
     if open_page:
         webbrowser.open(server.url)
     server.prepare()

@@ -1,4 +1,4 @@
-"""Wake up for a run; look for what is new, load it, fold it, commit, publish."""
+"""Evaluation of a run: look for new steps, load, fold, commit, publish."""
 
 from tocsin.evaluation.batching import Failures, handle_batch
 from tocsin.evaluation.bounds import OutOfTime

@@ -1,4 +1,4 @@
-"""Runs that are known to be good, read once for the rules that compare a run with them."""
+"""Baselines, read once for the rules that compare a run with them."""
 
 from __future__ import annotations
 

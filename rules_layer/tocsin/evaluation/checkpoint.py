@@ -339,7 +339,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         content = inflate.decompress(data, MOST_BYTES)
         version = _version.decode(content).version
         if version > VERSION:
-            raise ValueError(f"it is of version {version}, and this is the code of {VERSION}")
+            raise ValueError(
+                f"it has version {version}, but this code reads up to version {VERSION}"
+            )
         if version < VERSION:
             content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
         try:

@@ -196,7 +196,7 @@ def _pause(
     )
     if pause:
         report.unwatched += outages > _OUTAGES
-        report.log.append(f"{lease.run}: no look for {pause:.0f} s: {error}")
+        report.log.append(f"{lease.run}: paused for {pause:.0f} s: {error}")
     return pause > 0
 
 

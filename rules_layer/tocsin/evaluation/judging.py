@@ -26,7 +26,7 @@ _MOST_NAME = 1024  # characters of a tensor's name in a finding
 _MOST_EVIDENCE = 50  # numbers
 _MOST_TEXT = 200  # characters of a name or a text of the evidence
 
-_NOTHING = not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
+_NOTHING = not_applicable(Reason.NO_TENSOR, "no tensor that it reads was captured")
 
 
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:

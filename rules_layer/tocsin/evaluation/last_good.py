@@ -8,6 +8,7 @@ from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.events import LastGood, NotRun
 from tocsin.model import RuleStatus, Severity
+from tocsin.tensors import is_machine_run
 
 _MOST_SAVED = 50  # checkpoints remembered
 
@@ -34,7 +35,12 @@ def with_saved(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
 
 
 def last_good(checkpoint: Checkpoint) -> LastGood | None:
-    """The state before the first violation of all rules that fire as an alarm; None without one."""
+    """Return the state before the first violation of all rules that fire as an alarm.
+
+    None without such a rule, and for a machine run: no model goes back to one of its minutes.
+    """
+    if is_machine_run(checkpoint.run):
+        return None
     fired = [record for record in checkpoint.rules.values() if _alarms(record)]
     first = min(fired, key=_first_sign, default=None)
     if first is None:

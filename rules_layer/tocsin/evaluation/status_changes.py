@@ -229,7 +229,7 @@ def _details(record: RuleRecord, rule: Watched) -> str:
         return record.details or "too few steps to judge"
     reads = {name: read.describe() for name, read in rule.reads.tensors.items()}
     if not reads:
-        return record.details or "the run lacks what the rule reads"
+        return record.details or "the run lacks the tensors that the rule reads"
     missing = [text for name, text in reads.items() if name in (record.missing or {})]
     looked_for = (
         ", ".join(missing or reads.values()) + " of at least two workers" * rule.reads.peers

@@ -95,7 +95,7 @@ def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
         bounds.decode(envelope.detail)
         event: StatusChange | RunSummary | RunNews = details.decode(envelope.detail)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadEvent(f"not an event of Tocsin's: {error}") from None
+        raise BadEvent(f"not a Tocsin event: {error}") from None
     return event
 
 
@@ -105,9 +105,9 @@ def run_of(body: str | bytes) -> str:
         envelope = _envelope.decode(body)
         run = _of_run.decode(envelope.detail).run
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadEvent(f"not an event of Tocsin's: {error}") from None
+        raise BadEvent(f"not a Tocsin event: {error}") from None
     if envelope.source != SOURCE:
-        raise BadEvent(f"not an event of Tocsin's: it is of {envelope.source!r:.100}")
+        raise BadEvent(f"not a Tocsin event: it is of {envelope.source!r:.100}")
     return run
 
 
@@ -116,5 +116,5 @@ def checked(change: StatusChange) -> StatusChange:
     try:
         _bounds.decode(msgspec.json.encode(change))
     except msgspec.DecodeError as error:
-        raise BadEvent(f"not an event of Tocsin's: {error}") from None
+        raise BadEvent(f"not a Tocsin event: {error}") from None
     return change

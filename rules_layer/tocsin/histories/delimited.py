@@ -152,7 +152,7 @@ def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
     first, *rest = ([number(cell) or 0.0 for cell in _cells(line, at)] for line in lines)
     if len(first) > 2 and not is_loss(path.stem):
         raise BadHistory(
-            f"{path}: its first line has numbers and no names: name the columns, as in: epoch,loss"
+            f"{path}: its first line has numbers, not column names: add a line such as epoch,loss"
         )
     second = rest[0] if rest and len(rest[0]) == len(first) else first
     rises = [b.is_integer() and a < b for a, b in zip(first, second, strict=True)]

@@ -35,7 +35,7 @@ def described(
         _list("metrics:", scores, _MOST_NAMES),
         _list("also read:", beside, _MOST_NAMES),
         _list("not used by any rule:", [name for name in names if name not in read], _MOST_NAMES),
-        "no training loss: rules judge the validation loss instead" if stand else "",
+        "no training loss: the rules judge the validation loss instead" if stand else "",
         _of_several(training, found),
         _list("resumed at step", [f"{step:,}" for step in training.resumed], _MOST_NAMES)
         + (", earlier values from there on are left out" if training.resumed else ""),

@@ -116,8 +116,8 @@ def _rows_of(path: Path, text: str) -> Rows | None:
     if looks_delimited(first, second) or lacks_names(first, second):
         return Delimited(path)
     raise BadHistory(
-        f"{path} is not a run, and no history: it is neither a table with a line of names, nor "
-        f"JSON, nor a log with steps and losses; it begins with {clean(first, 60)!r}"
+        f"{path} is neither a run nor a history: it is not a table with a header line, JSON, or a "
+        f"log with steps and losses; it begins with {clean(first, 60)!r}"
     )
 
 

@@ -40,7 +40,7 @@ class JsonLines:
             except (ValueError, RecursionError):
                 if line.endswith("\n"):
                     raise BadHistory(f"{place}: not a JSON object; remove the line") from None
-                note(f"{place}: the file breaks off, and what comes before is read")
+                note(f"{place}: the file breaks off, and everything before it is read")
                 return
             if not isinstance(row, dict):
                 raise BadHistory(f"{place}: not a JSON object; each line must be one")

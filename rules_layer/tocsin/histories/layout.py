@@ -166,9 +166,9 @@ def layout_of(rows: Sequence[Row], path: Path, step: str | None = None) -> Layou
     if uncounted and named and any(found.entry(row).scalars for row in rows):
         shown = clean(", ".join(columns), 120)
         raise BadHistory(
-            f"{path}: no column counts steps, and rows are named by {named[0]!r}, as "
-            f"{columns[named[0]].example!r}: name the step with --step NAME, or read the rows in "
-            f"their order with --step row (columns: {shown})"
+            f"{path}: no column counts steps; {named[0]!r} only names the rows, such as "
+            f"{columns[named[0]].example!r}. Name the step column with --step NAME, or number "
+            f"the rows with --step row (columns: {shown})"
         )
     return found
 
@@ -261,7 +261,7 @@ def _has_decimal_comma(rows: Sequence[Row]) -> bool:
 
 
 def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]:
-    """Return what was not read, in words: cells that are no numbers, once for each column."""
+    """Describe the cells that are not numbers, once for each column."""
     used = {layout.phase, layout.names, *layout.trainings}
     found = []
     for name, column in columns.items():

@@ -57,9 +57,7 @@ class Lines:
                         "export the scalars only"
                     )
                 if b"\0" in line:
-                    raise BadHistory(
-                        f"{self.path}, line {at}: no text in UTF-8; export it as UTF-8"
-                    )
+                    raise BadHistory(f"{self.path}, line {at}: not UTF-8 text; export it as UTF-8")
                 if growing and not line.endswith(b"\n"):
                     return
                 if at == 1:
@@ -69,7 +67,7 @@ class Lines:
                 yield text.removeprefix(_BOM) if at == 1 else text
 
     def _decoded(self, codec: str) -> Iterator[str]:
-        """The lines of a file in UTF-16, as PowerShell writes what is redirected."""
+        """Yield the lines of a UTF-16 file, as PowerShell redirection writes them."""
         if self.path.stat().st_size > _MOST_UTF_16:
             raise BadHistory(
                 f"{self.path}: more than {_MOST_UTF_16:,} bytes in UTF-16; export it as UTF-8"
@@ -89,5 +87,5 @@ def decoded(head: bytes) -> str:
 
 
 def on_screen(line: str) -> str:
-    """Return what a terminal shows last of a line that was printed over, as by a progress bar."""
+    """Return the final text of a line that a progress bar overwrote."""
     return _COLOURS.sub("", line.rstrip("\r\n").rpartition("\r")[2])

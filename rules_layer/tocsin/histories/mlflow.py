@@ -98,7 +98,7 @@ class MlflowDatabase:
                 "metrics as CSV"
             ) from None
         if not rows:
-            raise BadHistory(f"{self.path}: no run of MLflow with metrics is in it")
+            raise BadHistory(f"{self.path}: it contains no MLflow run with metrics")
         new, self._read = rows[self._read :], len(rows)
         for name, step, value, is_nan, time, run in new:
             found = float("nan") if is_nan else number(value)

@@ -87,7 +87,7 @@ def as_run(
 
 
 class HistoryRun:
-    """The run of a history that may grow, in memory. ``refresh`` adds what is new.
+    """The run of a history in memory. ``refresh`` adds new rows.
 
     A step is written when a later one has begun, or nothing came for ``QUIET`` seconds. A value
     that comes after that goes to the next step. If its name was at a later step already, the
@@ -120,7 +120,7 @@ class HistoryRun:
         self._count = 0
 
     def refresh(self) -> None:
-        """Reads what is new, and writes the steps that are whole. Raises BadHistory and OSError."""
+        """Read new rows, and write complete steps. Raises BadHistory and OSError."""
         scalars = [*self._valid(self._reader.read(self._note, growing=True))]
         if not self._roles:
             self._measured = measured_columns(scalars)
@@ -132,7 +132,7 @@ class HistoryRun:
         self._write(sorted(self._steps)[: None if is_quiet else -1])
 
     def finish(self, read_as: Note) -> None:
-        """Reads and writes all, and the end. ``read_as`` gets the line that says how.
+        """Read and write all steps and the end. ``read_as`` gets the description of the format.
 
         Raises BadHistory where there is no loss.
         """
@@ -162,7 +162,7 @@ class HistoryRun:
             self._configure = None
 
     def _decided(self, names: Collection[str]) -> dict[str, Role]:
-        """The roles of all names. Where no loss is of training, those of evaluations count."""
+        """Return the roles of all names. Without a training loss, evaluation losses count."""
         _check_losses(self._reader.path, names, self._choices.losses)
         self._roles = {name: self._role(name) for name in names}
         if Role.LOSS not in self._roles.values():
@@ -170,8 +170,7 @@ class HistoryRun:
             if not instead:
                 shown = clean(", ".join(sorted(names)), 200)
                 raise BadHistory(
-                    f"{self._reader.path}: no loss of a training: name it with --loss NAME, of: "
-                    f"{shown}"
+                    f"{self._reader.path}: no training loss: name one with --loss NAME, of: {shown}"
                 )
             self._roles |= dict.fromkeys(instead, Role.LOSS)
         return self._roles

@@ -50,7 +50,7 @@ class Reader(Protocol):
         ...
 
     def describe(self) -> tuple[str, str, list[str]]:
-        """The form of the history, what counts its steps, and what was left out, in words."""
+        """Describe the format, the step counter and the skipped parts of the history."""
         ...
 
 

@@ -39,6 +39,6 @@ class Table:
         left_out = columns_left_out(self._columns, self._layout)
         if self._steps.carried:
             rows = "1 row" if self._steps.carried == 1 else f"{self._steps.carried:,} rows"
-            left_out.append(f"the step of {rows} without one: that of the row before")
+            left_out.append(f"{rows} without a step: the step of the row before is used")
         counter = self._layout.counter.columns
         return self._rows.form, " and ".join(counter) or BY_ORDER, left_out

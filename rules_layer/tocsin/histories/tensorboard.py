@@ -137,10 +137,10 @@ class TensorBoardRun:
                     yield latest, Scalar(name, found.step, found.value, found.wall_time)
             except BrokenOff as error:
                 if not growing:
-                    note(f"{file}: {error}; what comes before is read")
+                    note(f"{file}: {error}; everything before it is read")
             except Unreadable as error:
                 self._damaged.add(file)
-                note(f"{file}: {error}; what comes before is read")
+                note(f"{file}: {error}; everything before it is read")
 
     def _files(self) -> list[Path]:
         """The event files of the run; the folder's own come first."""

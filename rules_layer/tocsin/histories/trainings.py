@@ -1,4 +1,4 @@
-"""Divides what a history recorded into trainings, and gives each value a step of its own."""
+"""Divides a history into trainings, and gives each value a unique step."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def _taken_back(training: Training, step: int) -> list[Scalar]:
 
 
 def _resume(training: Training, step: int) -> None:
-    """Leaves out what a training recorded after the step from which it went on."""
+    """Drop values after the step from which a training resumed."""
     training.resumed.append(step)
     training.scalars = [scalar for scalar in training.scalars if scalar.step < step]
 
 
 def _reference(scalars: Sequence[Scalar], is_main: Callable[[str], bool]) -> str:
-    """The name whose steps show restarts: the one that goes back the least, in all of it."""
+    """Return the name whose steps go back the least: it shows restarts."""
     places: dict[str, list[int]] = defaultdict(list)
     for at, scalar in enumerate(scalars):
         places[scalar.name].append(at)
@@ -157,7 +157,7 @@ def _in_order(training: Training) -> Training:
     if len(lost) < len(by_name):
         for name in lost:
             del by_name[name], again[name]
-            what = f"{clean(name, 40)} (its steps repeat while the training goes on)"
+            what = f"{clean(name, 40)} (its steps repeat while the training continues)"
             training.left_out.append(what)
     if repeated := again.total():
         count = "1 value" if repeated == 1 else f"{repeated:,} values"

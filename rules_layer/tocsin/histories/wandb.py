@@ -53,7 +53,7 @@ class WandbLog:
             records = _records(memoryview(self.path.read_bytes()))
             rows.extend(row for record in records if (row := _row(record)))
         except (pb.Malformed, ValueError) as error:
-            note(f"{self.path}: a damaged record ({error}); what comes before is read")
+            note(f"{self.path}: a damaged record ({error}); everything before it is read")
         new, self._count = rows[self._count :], max(len(rows), self._count)
         yield from new
 

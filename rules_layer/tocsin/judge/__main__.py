@@ -102,7 +102,7 @@ def _short(run: str) -> str:
 
 
 def judge(run: str, started: float, lines: _Lines, parent: _Parent, page: bool = False) -> None:
-    """Look until the hook says that all is written, or its process has ended.
+    """Judge until the hook has written everything or its process has ended.
 
     page: write the report at the end, for a notebook.
     """
@@ -141,7 +141,7 @@ def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
 
 
 def _wait_for_news(storage: Storage, started: float, parent: _Parent) -> None:
-    """Wait for the first save: what was there before is an earlier training's."""
+    """Wait for the first save, and ignore files of an earlier training."""
     since = started - (_S3_CLOCK if storage.url.startswith("s3://") else _FILE_CLOCK)
     while not (parent.is_gone() or any(each.modified >= since for each in storage.list(INDEX))):
         if parent.over.wait(PAUSE):

@@ -1,4 +1,4 @@
-"""Says what rules find while a training writes its run, and asks it to stop where a rule does."""
+"""Logs findings while a training writes its run, and requests a stop for a rule."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Following:
             wait(PAUSE)
 
     def look(self, on_step: Callable[[int], None] = lambda step: None) -> bool:
-        """Evaluate what is new. Returns whether the run has ended."""
+        """Evaluate new steps. Return whether the run has ended."""
         now = self.now()
         tick = now if now - self._ticked >= TICK else None
         self._ticked = self._ticked if tick is None else now

@@ -49,7 +49,7 @@ def in_words(change: StatusChange) -> str:
 
 
 def mirror_of(text: str) -> Write:
-    """Return what ``--mirror`` names. Raises ValueError."""
+    """Return the tracker that ``--mirror`` names. Raises ValueError."""
     tool, _, where = text.partition("=")
     if tool == "mlflow":
         return _mlflow(where or os.environ.get("MLFLOW_RUN_ID", ""))

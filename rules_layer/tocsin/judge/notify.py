@@ -1,4 +1,4 @@
-"""Messages without AWS: sends what rules find to the targets of ``--notify``.
+"""Messages without AWS: sends findings to the targets of ``--notify``.
 
 Inhibition, silences, grouping and resolved messages are those of ``act``, from the same code.
 """
@@ -88,12 +88,12 @@ class _Memory:
         return True
 
     def give_back(self, owner: str) -> None:
-        """Nobody else waits for a turn."""
+        """Return at once: there are no other runs to wait for."""
 
 
 @dataclass
 class Notifier:
-    """Sends to each target, in a thread. ``close`` sends what still waits to be one message.
+    """Sends to each target, in a thread. ``close`` sends waiting alerts as one message.
 
     say: gets a line about a message that could not be sent.
     """
@@ -123,7 +123,7 @@ class Notifier:
             self._inbox.put(news)
 
     def close(self, timeout: float = 15.0) -> None:
-        """Send what waits, and end."""
+        """Send waiting messages, and end."""
         self._inbox.put(_END)
         self._thread.join(timeout)
 
@@ -154,7 +154,7 @@ class Notifier:
             self._react_to_due()
 
     def _send_the_rest(self) -> None:
-        """Send at once what waits for others to come with it: there will be none."""
+        """Send alerts at once that wait for others, because no more will come."""
         group = self._memory.group.group
         if group.wake_at is not None and _WAITING & {*group.held.values()}:
             self._ahead += max(0.0, group.wake_at - self._clock())

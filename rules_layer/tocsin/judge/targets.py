@@ -39,7 +39,7 @@ _SCRIPT = (
 
 @dataclass(frozen=True)
 class Target:
-    """Somebody to notify.
+    """A target of notifications.
 
     post: sends an event with its key at a time; raises Rejected, or NotDelivered to be tried again.
     takes_summary: whether the end of a run is sent, too.
@@ -116,7 +116,7 @@ def mail(url: str, context: Callable[[], ssl.SSLContext] = ssl.create_default_co
                 else:
                     secured = secure
                 if user and not secured:
-                    raise Rejected(f"{host} offers no TLS, without which no password is sent")
+                    raise Rejected(f"{host} offers no TLS: passwords are sent over TLS only")
                 if user:
                     server.login(user, password)
                 server.send_message(message)

@@ -71,7 +71,7 @@ _FOR_NOTEBOOKS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what notebooks use on first access: a training process needs none of it."""
+    """Load names for notebooks on first access; a training process does not need them."""
     if name not in _FOR_NOTEBOOKS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"tocsin.profile.{_FOR_NOTEBOOKS[name]}"), name)

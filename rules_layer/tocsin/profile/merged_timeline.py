@@ -68,7 +68,7 @@ class MergedTimeline:
         unit: MergeUnit = MergeUnit.TIME,
         sys_metrics_filter: Mapping[str, Any] | None = None,
     ) -> str:
-        """Merge what is between ``start`` and ``end``, and return where the file is.
+        """Merge the events from ``start`` to ``end``, and return the path of the file.
 
         sys_metrics_filter: ``{"lowgpu": ()}`` marks the times at which a GPU's utilization is below
             85 %, ``{"lowgpu": (80,)}`` below 80; ``{}`` none. Default: the first.

@@ -142,7 +142,7 @@ def _rounded(number: float) -> float:
 
 
 def _thinned(ticks: NDArray[Any]) -> NDArray[Any]:
-    """At most so many samples: means of neighbours, NaN where one of them was missed."""
+    """Reduce samples to a number by means of neighbours; NaN if one is missing."""
     together = -(-ticks.size // _MOST_SAMPLES)
     if together <= 1:
         return ticks

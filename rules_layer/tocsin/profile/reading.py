@@ -146,7 +146,7 @@ def read_samples(storage: Storage, found: Object, note: Note) -> Sequence[Sample
 def read_events(
     storage: Storage, place: EventFile, found: Object, note: Note
 ) -> Iterator[TraceEvent]:
-    """The events of a timeline; none of one that cannot be read."""
+    """Return the events of a timeline; none if it cannot be read."""
     return _read(storage, found, place.worker, place.kind, 0, note)
 
 
@@ -172,7 +172,7 @@ def _read(
 def _note_broken(note: Note, storage: Storage, found: Object, broken: int) -> None:
     if broken:
         lines = "line that is" if broken == 1 else "lines that are"
-        note(f"{found.key} of run {storage.url}: skipped {broken:,} {lines} not whole")
+        note(f"{found.key} of run {storage.url}: skipped {broken:,} {lines} incomplete")
 
 
 def _touching(
@@ -202,7 +202,7 @@ def _within(
 
 
 def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
-    """TensorFlow's traces, each with what dates it."""
+    """TensorFlow's traces, each with the file that has its date."""
     traces: list[tuple[str, Object]] = []
     anchors: dict[str, Anchor] = {}
     for found in chain(storage.list(FRAMEWORK), storage.list(TENSORFLOW)):

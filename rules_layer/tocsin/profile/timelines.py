@@ -41,7 +41,7 @@ class Timelines:
         return bool(ends) and max(ends) < (minute + 1) * _MINUTE
 
     def events(self, minute: int, node: str) -> list[Timed] | None:
-        """Return the events that ended in the minute, and more; None if nothing is known of it."""
+        """Return the events that ended in the minute; None without any data."""
         found = [
             each
             for files in self._series.get(node, {}).values()

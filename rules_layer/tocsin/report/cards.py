@@ -64,7 +64,7 @@ def _card(
 
 
 def _label(rule: Document) -> str:
-    """The first of the numbers that decided, which is what the rule measures."""
+    """Return the first number of the evidence: the measure of the rule."""
     name = next(iter((rule["FiredAt"] or {}).get("evidence", ())), "")
     return CAPTIONS.get(name, name)
 

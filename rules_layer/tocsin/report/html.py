@@ -56,7 +56,7 @@ def _sometimes(page: Page, live: str) -> Iterator[str]:
 
 
 def _data(page: Page) -> str:
-    """JSON that cannot end its script element, whatever it says."""
+    """Return JSON that cannot close its script element."""
     text = json_of(page).decode()
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

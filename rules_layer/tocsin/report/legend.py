@@ -53,7 +53,7 @@ def _labels(curves: Sequence[Curve]) -> list[str]:
 
 
 def _others(group: Sequence[Curve]) -> str:
-    """Name the second of equal curves by what it differs in, and count the rest."""
+    """Name the second of equal curves by its difference, and count the others."""
     if len(group) == 1:
         return ""
     first, second = group[0], group[1]

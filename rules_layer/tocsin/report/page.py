@@ -1,4 +1,4 @@
-"""The page's data contract: what ``report.json`` holds, and what the template draws."""
+"""The data of the page: the fields of ``report.json``, which the template draws."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Headline(msgspec.Struct, frozen=True):
-    """The verdict in one sentence, what it explains, and the step at which that began."""
+    """The verdict in one sentence, the findings that it explains, and its first step."""
 
     level: Level
     sentence: str
@@ -408,7 +408,7 @@ class Other(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """All that the page shows. ``missing``: sentences on what is not there, and how to get it.
+    """All data of the page. ``missing``: sentences on missing data and how to capture it.
     ``machine``: None where no machine was watched. ``step_trace``: None where none was asked for.
     """
 

@@ -40,7 +40,7 @@ def _paragraph(text: str, title: str = "") -> str:
 
 
 def _finding(rule: RuleCard) -> str:
-    """Return what a rule found, why it happens and what to do."""
+    """Return the finding, causes and advice of a rule."""
     parts = (
         f"<h2>{escape(rule.name)}</h2>",
         _paragraph(rule.details),

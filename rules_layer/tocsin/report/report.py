@@ -162,7 +162,7 @@ def _missing(
     *,
     has_network: bool,
 ) -> list[str]:
-    """Sentences on what is not there, and how to get it."""
+    """Return sentences on missing data and how to capture it."""
     says = []
     has_loss = any(curve.kind == "loss" for curve in losses)
     trains = not is_machine_run(found["run"])
@@ -189,9 +189,9 @@ def _missing(
     failed = [r for r in found["rules"] if r["RuleEvaluationStatus"] == RuleStatus.ERROR]
     if failed:
         names = ", ".join(rule["RuleConfigurationName"] for rule in failed)
-        says.append(f"In Error, and not judged any more: {names}.")
+        says.append(f"In Error and no longer judged: {names}.")
     if not trace.lanes and found["steps"]["evaluated"]:
-        says.append("What the rules found step by step was not kept: there are no lanes.")
+        says.append("The verdicts of single steps were not kept: there are no lanes.")
     return says
 
 

@@ -94,7 +94,7 @@ def events_of(packed: bytes) -> list[RecordedEvent]:
         most = f"{_MOST_PLAIN >> 20} MiB"
         raise ValueError(f"it has more than {most} unpacked: open it in ui.perfetto.dev")
     if not unpacker.eof:
-        raise ValueError("it ends in the middle: it was not written whole")
+        raise ValueError("it is truncated")
     return [event for event in _decoder.decode(plain).events if _lasts(event)]
 
 

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def digits(values: Iterable[float]) -> Numbers:
-    """Numbers of four significant digits; None for what JSON does not have."""
+    """Return numbers with four significant digits; None for NaN and infinities."""
     return [digit(float(value)) for value in values]
 
 

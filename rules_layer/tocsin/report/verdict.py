@@ -22,7 +22,7 @@ _MOSTLY = 0.5  # of the saves since the first one that is not finite
 
 
 def fired(document: Document) -> list[Document]:
-    """The rules that fired: the cause first, each followed by what it explains."""
+    """Return the rules that fired: causes first, each followed by the rules it explains."""
     return [rule for lead in leads(document) for rule in lead]
 
 
@@ -33,7 +33,7 @@ def leads(document: Document) -> list[list[Document]]:
 
 
 def headline(document: Document) -> Headline:
-    """The verdict in one sentence, and what it explains."""
+    """The verdict in one sentence, and the findings that it explains."""
     found = leads_of(document)
     if not found or not found[0].alarms:
         return _without_alarm(document, len(found))
@@ -78,7 +78,7 @@ def _where(document: Document, step: int) -> str:
 
 
 def _beside(lead: Lead, fired: int) -> str:
-    """Describe what the first finding explains, and count the other findings."""
+    """Name the findings that the first one explains, and count the others."""
     parts = []
     if lead.explains:
         names = [each.name for each in lead.explains]
@@ -90,7 +90,7 @@ def _beside(lead: Lead, fired: int) -> str:
 
 
 def _left(document: Document) -> Iterator[str]:
-    """Yield what is left to go on with, and what was not run."""
+    """Yield the last good state and the steps that were not run."""
     if good := document.get("last_good"):
         yield f"Last good: {msgspec.convert(good, LastGood).text}."
     if left := document.get("not_run"):

@@ -1,4 +1,4 @@
-"""Advice of a rule for the model at hand, as far as a violation shows the kind of model."""
+"""Advice of a rule for the kind of model that a violation shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIMPLER_TREES = (
 
 
 def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
-    """Return a rule's advice for what is trained, by the tensor of its violation."""
+    """Return a rule's advice for the trained model, by the tensor of its violation."""
     if rule is None:
         return ""
     trees = rule.advice_for_trees if tensor and is_metric_of_trees(tensor) else ""

@@ -20,7 +20,7 @@ COMPARED: Mapping[str, Read] = {
 }
 """The tensors that ``observed`` needs."""
 
-_LARGEST = 1e100  # number that is compared: squares of it are still finite
+_LARGEST = 1e100  # largest compared number: its square is still finite
 
 
 def observed(step: Step) -> Observation:

@@ -11,7 +11,7 @@ from tocsin.model import Mode
 from tocsin.rules._rule import State
 from tocsin.rules._window import Window, as_numbers, half_range, level, median_deviation, rounded
 
-_LEFT = 0.02  # of its start, that a cost which has left it has fallen
+_LEFT = 0.02  # of its start, by which a cost must have fallen
 _BY_NOISE = 3.0  # times half the range of the first or the last costs
 
 Memory = Mapping[str, Any]
@@ -61,7 +61,7 @@ class Curve:
         return max(as_numbers(self.first[:saves]))
 
     def fell(self, percent: float) -> bool:
-        """Return whether the level is so many % below the start."""
+        """Return whether the level is ``percent`` % below the start."""
         return self.now <= self.start - abs(self.start) * percent / 100
 
     @property

@@ -1,4 +1,4 @@
-"""Recognises losses whose level says nothing about how well the model learns."""
+"""Recognises losses whose level does not show how well the model learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that are known by name, and how a name with parameters becomes a rule."""
+"""The registry of rules by name, and the creation of rules with parameters."""
 
 from __future__ import annotations
 

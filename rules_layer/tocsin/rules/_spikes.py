@@ -15,9 +15,9 @@ GRADIENTS_BETWEEN = Read(roles=(Role.INTERVAL,), kinds=("gradient",), fields=("s
 """Read the summaries of the losses, and of a gradient norm, of all steps since the save before."""
 
 _STEPS = 1000  # latest steps that are judged together
-_FEWEST = 200  # steps before judging: of fewer, two spikes are a share already
-_BLOCK = 50  # steps that count as one moment
-_MOMENTS = 4  # with spikes: one odd moment is not a habit
+_FEWEST = 200  # steps before judging: among fewer, two spikes would be enough
+_BLOCK = 50  # steps that count as one window
+_MOMENTS = 4  # windows with spikes: one odd window is not enough
 
 _KEY = "between"
 

@@ -26,12 +26,12 @@ ENOUGH = 5
 """The number of evaluations that are needed to judge a trend."""
 
 _LARGEST = 1e100  # larger losses are ignored, as are losses that are not finite
-_SMOOTH = 3  # a level is the median of so many evaluations
+_SMOOTH = 3  # number of evaluations whose median is the level
 _PAST = 15  # evaluations in the memory
-_CLEAR = 5.0  # a clear change is so many times the noise
-_LEAST = 0.15  # of the best: a rise where the loss had hardly fallen
+_CLEAR = 5.0  # a clear change, in multiples of the noise
+_LEAST = 0.15  # of the best: the rise that counts if the loss had hardly fallen
 _ENOUGH = 0.75  # a rise by this share of the best is clear, however far the loss had fallen
-_RECOVERED = 3.0  # a clear rise is so many times the largest rise that was followed by a new best
+_RECOVERED = 3.0  # a clear rise, in multiples of the largest rise that a new best followed
 
 # XGBoost: train-rmse, validation_0-rmse. LightGBM: training's l2, valid_0's l2. Others: val_loss.
 _PREFIX = re.compile(
@@ -85,14 +85,14 @@ class FinishedEvaluation:
 
     @property
     def noise(self) -> float:
-        """The mean distance of the last evaluations from their neighbours, where they turn."""
+        """Return the noise: the mean deviation of the last evaluations from their neighbours."""
         costs = self.costs
         turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
         return fmean(turns or [0.0])
 
     @property
     def risen(self) -> int:
-        """The number of the last evaluations in a row that each cost more than the one before."""
+        """Return the number of consecutive rises at the end of the evaluations."""
         rises = [before < after for before, after in pairwise(self.costs)]
         return next((n for n, rose in enumerate(reversed(rises)) if not rose), len(rises))
 

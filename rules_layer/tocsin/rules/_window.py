@@ -32,7 +32,7 @@ def rounded(number: float | None, digits: int = 6) -> float | None:
 
 
 def in_digits(*numbers: float) -> tuple[str, ...]:
-    """Return numbers in three digits, or in so many that different numbers look different."""
+    """Format numbers with three digits, or enough to tell different numbers apart."""
     for digits in range(3, 8):
         texts = tuple(f"{number:.{digits}g}" for number in numbers)
         if len(set(texts)) == len(set(numbers)):

@@ -21,7 +21,7 @@ class BrokenContract(Rule):
     labels and targets, the parameters of the optimizer, gradients, and train and eval mode. It
     saves a tensor ``contract/<id>/<file:line>`` for each broken contract. Fires at once and reports
     the most severe contract first, with its severity. ``exclude: contract/<id>/`` switches one off.
-    If the hook compares losses with their labels and saves no such tensor, all contracts hold.
+    If the hook compares losses with their labels and saves no such tensor, no contract is broken.
 
     Example: `mse_loss` of a prediction of shape (64, 1) and labels of shape (64).
     """

@@ -8,15 +8,15 @@ from tocsin.model import Mode
 
 
 class NotARun(ValueError):
-    """The place holds no run."""
+    """The path is not a run."""
 
 
 class TrialError(Exception):
-    """All that a trial raises about steps, tensors and workers."""
+    """Base of all errors of a trial about steps, tensors and workers."""
 
 
 class StepUnavailable(TrialError):
-    """The step was not saved, and will not be."""
+    """The step was not saved and will not be saved."""
 
     def __init__(self, step: int, mode: Mode) -> None:
         super().__init__(f"Step {step} of mode {mode.name} is not available as it was not saved")
@@ -25,7 +25,7 @@ class StepUnavailable(TrialError):
 
 
 class StepNotYetAvailable(TrialError):
-    """The step may still come: the job is running."""
+    """The step is not saved yet: the job is still running."""
 
     def __init__(self, step: int, mode: Mode, waited: float | None = None) -> None:
         after = "" if waited is None else f" after {waited:g} s"
@@ -65,7 +65,7 @@ def listed(known: Sequence[str]) -> str:
 
 
 class TensorUnavailableForStep(TrialError):
-    """The step is there, but not the value of this tensor."""
+    """The step exists, but the value of this tensor was not saved."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TensorUnavailableForStep(TrialError):
 
 
 class ShapeUnavailableForStep(TrialError):
-    """The step is there, but neither shape nor value of this tensor."""
+    """The step exists, but neither the shape nor the value of this tensor was saved."""
 
     def __init__(self, tname: str, step: int, mode: Mode = Mode.GLOBAL) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ class ShapeUnavailableForStep(TrialError):
 
 
 class InvalidWorker(TrialError):
-    """This worker has not saved what was asked for."""
+    """The worker has not saved this tensor or step."""
 
     def __init__(self, worker: str) -> None:
         super().__init__(f"Invalid Worker: {worker}")

@@ -37,8 +37,8 @@ class KnowsSteps(Protocol):
 class TrialTensor:
     """One tensor, as it was saved.
 
-    A step is a number of ``mode``, by default a global one. ``worker`` None means the first one,
-    by name, that has what is asked for. Whatever takes a step may raise StepUnavailable,
+    A step is a number of ``mode``, by default a global one. ``worker=None`` selects the first
+    worker, by name, that has the tensor. All methods with a step may raise StepUnavailable,
     StepNotYetAvailable, TensorUnavailableForStep and InvalidWorker.
     """
 
@@ -53,7 +53,7 @@ class TrialTensor:
 
     @property
     def original_name(self) -> str | None:
-        """The name that the framework knows it by, where that was saved."""
+        """The name of the tensor in the framework, if it was saved."""
         for step in self.steps(show_incomplete_steps=True):
             for file, member in self._saved(step, Mode.GLOBAL, None):
                 if (original := file.original_name(member.position)) is not None:
@@ -85,7 +85,7 @@ class TrialTensor:
     def value(
         self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> NDArray[Any]:
-        """The value at a step, an array of your own. Raises Unreadable for a damaged record."""
+        """Return a writable copy of the value at a step. Raises Unreadable for a damaged record."""
         return self._read(*self._place(step_num, mode, worker), step_num, mode)
 
     def check_value(
@@ -145,8 +145,8 @@ class TrialTensor:
         """A reduction at a step: ``min``, ``max``, ``mean``, ``std``, ``variance``, ``sum``,
         ``prod``, ``l1`` or ``l2``, with ``abs`` of the absolute values.
 
-        It is the stored one if there is one, else computed from the value, else taken from the
-        summary, which is over finite elements.
+        Uses the stored reduction, otherwise the value, otherwise the summary, which covers finite
+        elements only.
         """
         key = (reduction_name, abs)
         saved = self._saved(step_num, mode, worker)

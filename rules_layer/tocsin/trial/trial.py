@@ -34,9 +34,8 @@ _POLL = 1.0  # s
 class Trial:
     """A run, also while its job is running: made by ``create_trial``.
 
-    Before it answers, a trial looks for new files, unless the run has ended or
-    ``dynamic_refresh`` is off (see ``no_refresh``). Steps are numbers of ``mode``, by default
-    global ones.
+    A trial checks for new files at each call, unless the run has ended or ``dynamic_refresh`` is
+    off (see ``no_refresh``). Steps are numbers of ``mode``, by default global ones.
     """
 
     def __init__(
@@ -83,12 +82,12 @@ class Trial:
         return dict(self._feed.damaged)
 
     def maybe_refresh(self) -> None:
-        """Look for what is new, as every answer does by itself."""
+        """Read new files, as every method does automatically."""
         if self.dynamic_refresh:
             self._feed.refresh()
 
     def refresh(self) -> None:
-        """Look for what is new now, in a run that has ended too."""
+        """Read new files at once, also of a run that has ended."""
         self._feed.refresh(force=True)
 
     def workers(self) -> list[str]:
@@ -117,7 +116,7 @@ class Trial:
         return self._catalog.global_steps
 
     def steps(self, mode: Mode = Mode.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
-        """The steps that all workers are done with, or all that any worker has saved."""
+        """Return the steps that all workers have finished, or that any worker has saved."""
         self.maybe_refresh()
         known = self._catalog.steps(mode)
         return list(known) if show_incomplete_steps else self._catalog.complete_steps(mode)
@@ -160,9 +159,9 @@ class Trial:
     ) -> None:
         """Return when all of these steps are complete.
 
-        Raises StepUnavailable for one that was left out, NoMoreData for one after the end of the
-        run, StepNotYetAvailable after ``timeout`` seconds. Without a timeout it waits for a job
-        that died silently as long as for one that is slow.
+        Raises StepUnavailable for a step that was not saved, NoMoreData for a step after the end of
+        the run, and StepNotYetAvailable after ``timeout`` seconds. Without a timeout, it waits
+        without limit, also for a job that has died.
         """
         begin = self._clock.monotonic()
         with refresh(self):
@@ -195,8 +194,8 @@ class Trial:
     def tensor(self, tname: str) -> TrialTensor:
         """A tensor by name. Raises TensorUnavailable.
 
-        ``loss`` is also the loss of a run that has one, whatever it was saved as:
-        ``CrossEntropyLoss_output_0``, for example.
+        ``loss`` finds the only loss of a run, whatever its name, for example
+        ``CrossEntropyLoss_output_0``.
         """
         tensor = self._tensors.get(tname)
         if tensor is None:
@@ -244,19 +243,23 @@ class Trial:
         return dict(self._feed.collections.collections) if self._feed.collections else {}
 
     def collection(self, coll_name: str) -> Collection:
-        """A collection by name, an empty one where there is none."""
+        """Return a collection by name, or an empty one."""
         return self.collections().get(coll_name) or Collection(coll_name)
 
     def inputs(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
-        """The values of collection ``inputs`` at a step, in the order of their numbers."""
+        """Return the values of collection ``inputs`` at a step, in the order of their numbers."""
         return self._numbered(step, mode, collection="inputs")
 
     def labels(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
-        """The values of the tensors named ``labels`` at a step, in the order of their numbers."""
+        """Return the values of the tensors named ``labels`` at a step, in the order of their
+        numbers.
+        """
         return self._numbered(step, mode, regex="labels")
 
     def predictions(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
-        """The values of the tensors named ``predictions`` at a step, in that order too."""
+        """Return the values of the tensors named ``predictions`` at a step, in the order of their
+        numbers.
+        """
         return self._numbered(step, mode, regex="predictions")
 
     def _numbered(

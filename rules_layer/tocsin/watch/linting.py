@@ -57,7 +57,7 @@ def lint(
         text = "is empty: name rules under `rules:`, or use no watch file for the default rules"
         return watch, (FaultInLine(Fault((), text), None),)
     repeated = [
-        FaultInLine(Fault((), f"key {short(key)} is given twice: the last one counts"), line)
+        FaultInLine(Fault((), f"key {short(key)} appears twice: the last one counts"), line)
         for key, line in repeated_keys(data, yaml=yaml)
     ]
     found = [*unusable, *_custom(watch, path, load), *faults(watch), *_recipients(watch, refuses)]

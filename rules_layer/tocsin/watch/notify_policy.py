@@ -62,4 +62,4 @@ def _summary_fault(action: str) -> str | None:
         return fault
     if action.partition(":")[0] in NOTIFYING:
         return None
-    return f"{action!r} does not notify anybody: use one of {', '.join(NOTIFYING)}"
+    return f"{action!r} sends no notification: use one of {', '.join(NOTIFYING)}"

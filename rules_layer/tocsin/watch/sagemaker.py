@@ -36,7 +36,7 @@ REPORTS = frozenset({"CreateXgboostReport"})
 
 WITHOUT_EFFECT = {
     "scan_interval_us": "a rule judges each minute when it arrives",
-    "opt_out_telemetry": "nothing is reported to anybody",
+    "opt_out_telemetry": "Tocsin sends no telemetry",
     "training_job_name_prefix": "the action stop stops the job that is watched, and no other",
 }
 """Parameters that Amazon's rules take and that change nothing here, and why."""
@@ -180,8 +180,8 @@ def capture_from(
     for name, config in configs.items():
         if not (built_in(name) or patterns(config)):
             _log.warning(
-                "CollectionConfigurations: %s has no include_regex: it holds what the script saves "
-                "to it by name",
+                "CollectionConfigurations: %s has no include_regex: it contains only what the "
+                "script saves to it by name",
                 short(name),
             )
     if regex:

@@ -16,7 +16,7 @@ LIST = ("ml-oncall@example.com", "*@Team.example.org", "+15551230000")
         ("email", "a..b@example.com", "is not an e-mail address"),
         ("email", "*@example.com", "is not an e-mail address"),
         ("sms", "15551230000", "is not a phone number"),
-        ("fax", "+15551230000", "'fax' has no recipients"),
+        ("fax", "+15551230000", "'fax' takes no recipients"),
     ],
 )
 def test_a_list_does_not_allow_what_is_not_valid(kind: str, recipient: str, why: str) -> None:

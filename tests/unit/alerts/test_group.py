@@ -56,7 +56,7 @@ def test_anything_else_is_refused(body: bytes) -> None:
 
 
 def test_one_of_a_later_version_is_refused() -> None:
-    with pytest.raises(ValueError, match=f"it is of version {VERSION + 1}"):
+    with pytest.raises(ValueError, match=f"it has version {VERSION + 1}"):
         decode(encode(replace(GROUP, version=VERSION + 1)))
 
 

@@ -56,7 +56,7 @@ def test_version(tocsin):
         (["check", "{tmp}"], "{tmp} is not a run: it has neither index/ nor collections/"),
         (["check", "{run}/.."], "j1 is not a run"),
         (["check", "{run}/.."], "; did you mean {run}?"),
-        (["check", "{run}/training_job_end.ts"], "is not a run"),
+        (["check", "{run}/training_job_end.ts"], "neither a run"),
         (["check", "ftp://x/y"], "ftp://x/y is neither a folder nor s3://bucket/prefix"),
         (["check", "s3://"], "s3:// is not of the form s3://bucket/prefix"),
         (["check", "{run}", "--watch", "{tmp}/w.yaml"], "{tmp}/w.yaml: no such file or directory"),

@@ -186,7 +186,7 @@ def test_a_rule_in_error_is_not_passed_over(tocsin, ill):
     assert said.out.count("Error ") == 2
     (line,) = said.err.splitlines()
     wrong = "Nobody is in Error: unknown rule 'Nobody'"
-    assert line.startswith(f"tocsin: nothing could be judged: {wrong}")
+    assert line.startswith(f"tocsin: no rule could judge the run: {wrong}")
     assert line.endswith("(and 1 more)")
 
 

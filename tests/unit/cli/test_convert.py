@@ -131,7 +131,7 @@ def test_the_command(tocsin, tmp_path):
     said = tocsin("convert", file)
     assert said.code == 0
     assert parse_watch(said.out.encode(), yaml=True) == to_watch(convert(JOB).watch)
-    assert "not taken over: ProfilingParameters" in said.err
+    assert "not converted: ProfilingParameters" in said.err
     assert "better: CPUBottleneck: InputBottleneck says" in said.err
     assert tocsin("convert", file, "--json").json["not_taken_over"] == convert(JOB).left
     file.write_text("[")

@@ -101,7 +101,7 @@ def test_a_sound_deployment() -> None:
     assert len(found) == 8
     assert {ok for ok, _ in found.values()} == {True}
     assert "0.8 s" in found["lag"][1]
-    assert "10 invocations at a time, and the account allows 10" in found["concurrency"][1]
+    assert "10 invocations at a time; the account allows 10" in found["concurrency"][1]
 
 
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetBucketEncryption")
@@ -195,7 +195,7 @@ def test_each_thing_that_can_be_wrong(
 
 @pytest.mark.parametrize(
     ("deployed", "fix"),
-    [(None, "deploy again"), ("0.0.9", "deploy again"), ("99.1.0", "use the terminal of 99.1.0")],
+    [(None, "deploy again"), ("0.0.9", "deploy again"), ("99.1.0", "install version 99.1.0")],
 )
 def test_another_version_than_the_terminals(deployed: str | None, fix: str) -> None:
     outputs = {name: value for name, value in OUTPUTS.items() if name != "TocsinVersion"}

@@ -106,7 +106,7 @@ def test_a_loss_that_no_pattern_knows(tocsin, tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("step,price\n" + "".join(f"{at},{x}\n" for at, x in enumerate(DIVERGING)))
     refused = tocsin("check", path).complaint
-    assert refused == f"{path}: no loss of a training: name it with --loss NAME, of: price"
+    assert refused == f"{path}: no training loss: name one with --loss NAME, of: price"
     assert "LossDiverging" in tocsin("check", path, "--loss", "price").out
 
 
@@ -124,7 +124,7 @@ def test_the_report_compares_histories(tocsin, tmp_path: Path) -> None:
 def test_what_goes_with_a_history_only_and_what_does_not(tocsin, tmp_path: Path) -> None:
     path = in_csv(tmp_path, HEALTHY)
     run = write_run(tmp_path / "run", 3, "loss")
-    assert "tocsin check reads it as it stands" in tocsin("check", path, "--follow").complaint
+    assert "read it with tocsin check" in tocsin("check", path, "--follow").complaint
     assert "this is a run" in tocsin("check", run, "--loss", "loss").complaint
 
 

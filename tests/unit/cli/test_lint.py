@@ -71,7 +71,7 @@ def test_every_problem_is_told(tocsin, tmp_path):
         ),
         ("severity: hihg", "invalid enum value 'hihg': known are critical, info, warning"),
         ("rules: AllZero", "rules: expected a list, got a text"),
-        ("rules: [AllZero]\nseverity: info\nrules: [AllZero]", "key 'rules' is given twice"),
+        ("rules: [AllZero]\nseverity: info\nrules: [AllZero]", "key 'rules' appears twice"),
         ("rules: [{rule: ExplodingTensor}, ExplodingTensor]", "is used 2 times"),
         ("profile: mine", "profile: invalid enum value 'mine'"),
     ],

@@ -75,7 +75,7 @@ def test_up_and_down(tocsin, local, monkeypatch):
     assert tocsin("local", "down", "--json").json == {"stopped": True}
     assert tocsin("local", "down").out == "stopped\n"
     monkeypatch.setattr(sys.modules["local.background"], "down", lambda: False)
-    assert tocsin("local", "down").out == "it was not up\n"
+    assert tocsin("local", "down").out == "it was not running\n"
 
 
 def test_what_goes_wrong_there_is_one_line(tocsin, local, monkeypatch):

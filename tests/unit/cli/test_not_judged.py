@@ -122,7 +122,7 @@ def test_one_rule_that_cannot_judge(tocsin, run, steps, names, rule, reason, sta
     name = rule.partition(":")[0]
     assert said.code == 2
     assert {reason for reason, names in lists(said).items() if name in names} == {reason}
-    assert said.err.startswith(f"tocsin: nothing could be judged: {line}")
+    assert said.err.startswith(f"tocsin: no rule could judge the run: {line}")
     assert len(said.err.splitlines()) == 1
     people = tocsin("check", path, "--rule", rule)
     assert (people.code, people.err) == (2, said.err)
@@ -132,9 +132,9 @@ def test_one_rule_that_cannot_judge(tocsin, run, steps, names, rule, reason, sta
 @pytest.mark.parametrize(
     ("rules", "code", "line"),
     [
-        ([], 2, "nothing could be judged: no rule watches the run: name some"),
-        (["Nobody"], 2, "nothing could be judged: Nobody is in Error: unknown rule"),
-        (["Nobody", "LossSpike"], 2, "nothing could be judged: Nobody is in Error"),
+        ([], 2, "no rule could judge the run: no rule watches the run: name some"),
+        (["Nobody"], 2, "no rule could judge the run: Nobody is in Error: unknown rule"),
+        (["Nobody", "LossSpike"], 2, "no rule could judge the run: Nobody is in Error"),
         (["Nobody", "AllZero"], 2, "Nobody is in Error: unknown rule"),
         (["AllZero", "LossSpike"], 0, ""),
         (["LossSpike", {"rule": "TensorVariance", "for_steps": 1,
@@ -173,7 +173,9 @@ def test_rules_of_ones_own(tocsin, run, tmp_path, monkeypatch, names, code, expe
     assert lists(said) == {**expected, "too_few_steps": set()}
 
 
-@pytest.mark.parametrize(("at", "line"), [(0, "nothing could be judged: FailsLater"), (2, "Fail")])
+@pytest.mark.parametrize(
+    ("at", "line"), [(0, "no rule could judge the run: FailsLater"), (2, "Fail")]
+)
 def test_a_rule_that_fails_later_has_judged(tocsin, run, tmp_path, monkeypatch, at, line):
     monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
     (tmp_path / "mine.py").write_text(CUSTOM)

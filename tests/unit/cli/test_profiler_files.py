@@ -40,7 +40,7 @@ def test_a_folder(tocsin: Any, tmp_path: Path, name: str) -> None:
     assert said.code == 1, said.err
     assert said.json["workers"] == ["algo-1"]
     (rule,) = said.json["rules"]
-    assert "a core was above 90 %" in rule["StatusDetails"]
+    assert "a core of algo-1 was above 90 %" in rule["StatusDetails"]
     page = tmp_path / "r.html"
     assert tocsin("report", str(folder), "-o", str(page)).code == 0
     machine = json.loads(page.with_suffix(".json").read_text())["machine"]
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_a_note(tocsin: Any, tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-9])
     write(folder, system_key(MINUTE + 7), "x\n")
     said = tocsin("check", str(folder), "--rule", IDLE)
-    assert "skipped 1 line that is not whole" in said.err
+    assert "skipped 1 line that is incomplete" in said.err
     assert "no line is a system metric: remove the file" in said.err
 
 

@@ -89,7 +89,10 @@ def test_what_is_silenced(tocsin, stored, options, what):
     ("options", "complaint"),
     [
         (("--all",), "a silence needs an end: --for 2h or --until 2026-12-01T08:00Z"),
-        (("--all", "--for", "2h", "--until", "2026-12-01T08:00Z"), "a silence has one end: --f"),
+        (
+            ("--all", "--for", "2h", "--until", "2026-12-01T08:00Z"),
+            "a silence needs exactly one end: --f",
+        ),
         (("--all", "--for", "2"), "--for 2 is not a length of time: write 30m, 2h or 3d"),
         (("--all", "--for", "0s"), "the silence would have ended already: it is 20"),
         (("--all", "--for", "721h"), "a silence lasts at most 30 days"),
@@ -104,7 +107,7 @@ def test_what_is_silenced(tocsin, stored, options, what):
         (("--all", "--until", "9999-12-31T23:59-14:00"), "--until 9999-12-31T23:59-14:00 is not a"),
         (("--for", "2h"), "say what to silence with --job, --rule or --severity, or --all"),
         (("--for", "2h", "--job", "*"), "say what to silence with"),
-        (("--for", "2h", "--all", "--job", "j1"), "--all is everything: leave out --job"),
+        (("--for", "2h", "--all", "--job", "j1"), "--all covers everything: leave out"),
         (("--for", "2h", "--job", ""), "--job: Expected `str` of length >= 1"),
         (("--for", "2h", "--rule", "x" * 257), "--rule: Expected `str` of length <= 256"),
         (("--for", "2h", "--severity", "bad"), "Invalid value for '--severity': 'bad' is not one"),

@@ -108,7 +108,7 @@ def test_one_run(tocsin, known, ill):
     assert f"\n\nreport: {report}" in people
     nothing_yet = tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state")
     assert nothing_yet.code == 2
-    assert "nothing could be judged: the run has no complete step" in nothing_yet.err
+    assert "no rule could judge the run: the run has no complete step" in nothing_yet.err
 
 
 @pytest.mark.parametrize(

@@ -243,14 +243,14 @@ def test_the_runs_of_a_folder_stay_on_the_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["watch", "{run}", "--open"], "--open and --port go with --web"),
+        (["watch", "{run}", "--open"], "--open and --port require --web"),
         (["watch", "{folder}"], "is a folder of runs"),
         (["watch", "{folder}", "--web", "--mirror", "wandb=a/b/c"], "to use --notify or --mirror"),
         (["watch", "{run}", "--prometheus", "9464"], "write :9464 or 127.0.0.1:9464"),
         (["watch", "{run}", "--prometheus", ":9464", "--web"], "run a second tocsin watch"),
         (["watch", "{run}", "--mirror", "neptune"], "--mirror neptune: write wandb"),
-        (["check", "{run}", "--on-stop", "true"], "--on-stop goes with --follow"),
-        (["check", "{run}", "--mirror", "wandb"], "go with --follow"),
+        (["check", "{run}", "--on-stop", "true"], "--on-stop requires --follow"),
+        (["check", "{run}", "--mirror", "wandb"], "require --follow"),
         (["status", "j1", "--watch"], "--watch shows a list of runs"),
     ],
 )

@@ -15,10 +15,12 @@ ROOT = Path(__file__).parents[3]
 WORDS = 40
 PART = 25
 OURS = re.compile(
-    r"\b(?:anew|as ever|by heart|constant guess|for ever|in another unit|in hand|"
-    r"looks? in a row|mended|more rarely|no hashes of|none of the classes|"
+    r"\b(?:anew|any more|as ever|as it stands|beside ours|by heart|comes? to nothing|"
+    r"constant guess|for ever|for those who have|go(?:es)? on|going on|in another unit|in hand|"
+    r"looks? in a row|mended|more rarely|no hashes of|none of the classes|not looked at|not whole|"
     r"(?<!there )(?:is|are|was|were) none|other ones|prepared otherwise|rooms|said once|"
-    r"taken back|turned round|upside down|what is trained|(?:can|to|cannot) be had|"
+    r"says nothing|so many|taken back|the union, if|turned round|upside down|what is left|"
+    r"what is trained|when there is room|whoever|(?:can|to|cannot) be had|"
     r"come to (?:its|their) end|has no least value)\b",
     re.IGNORECASE,
 )

@@ -178,6 +178,13 @@ def test_what_is_not_known(
     assert last_good(judged(job, watched)) == expected
 
 
+def test_a_machine_run_has_no_step_to_go_back_to(job: Job, watched: Watch) -> None:
+    save(job, range(40), nan_from=25)
+    checkpoint = judged(job, watched)
+    assert last_good(checkpoint) is not None
+    assert last_good(replace(checkpoint, run="s3://b/jobs/j1/profiler-output")) is None
+
+
 def test_many_checkpoints_after_the_fault_do_not_hide_the_good_one(
     job: Job, watched: Watch
 ) -> None:

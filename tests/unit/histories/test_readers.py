@@ -126,7 +126,7 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
     path.write_text('{"step": 1, "loss": 2}\n{"step": 2, "lo')
     scalars, (note,) = read(path)
     assert scalars == [("loss", 1, 2.0)]
-    assert note == f"{path}, line 2: the file breaks off, and what comes before is read"
+    assert note == f"{path}, line 2: the file breaks off, and everything before it is read"
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
     [
         ("", "is empty"),
         ("\n \n", "is empty"),
-        ("1,2.5,3\n2,2.25,3\n", "its first line has numbers and no names: name the columns"),
-        ("model,loss\na,1\nb,2\n", "no column counts steps, and rows are named by 'model'"),
+        ("1,2.5,3\n2,2.25,3\n", "its first line has numbers, not column names: add a line"),
+        ("model,loss\na,1\nb,2\n", "no column counts steps; 'model' only names the rows"),
         ("step,loss\n" + "1" * (MOST_CHARACTERS + 1), "line 2: longer than 1,048,576 characters"),
         ('step,loss\n1,"' + "1" * 200_000 + '"\n', "not a CSV: field larger than field limit"),
         ("step," + "a," * 3000 + "\n1\n", "has 3,002 columns, more than 2,000"),
-        ("step,loss\n1,\0\n", "line 2: no text in UTF-8"),
+        ("step,loss\n1,\0\n", "line 2: not UTF-8 text"),
         ('{"step": 1}\n{"step" 2}\n', "line 2: not a JSON object; remove the line"),
         ('{"step": 1, "loss": 1}\n[1]\n', "line 2: not a JSON object; each line must be one"),
         ('{\n"a": 1}', "it has the keys a"),
@@ -197,7 +197,7 @@ def test_a_file_of_any_name_is_known_by_its_first_line(tmp_path: Path) -> None:
     assert read(path)[0] == [("loss", 1, 2.0)]
     path.write_text("profile: recommended\n")
     with pytest.raises(
-        BadHistory, match=r"is not a run, and no history: .* begins with 'profile: recommended'"
+        BadHistory, match=r"is neither a run nor a history: .* begins with 'profile: recommended'"
     ):
         reader_of(path)
 

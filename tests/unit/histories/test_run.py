@@ -80,7 +80,7 @@ def test_roles_go_by_names_or_by_what_the_user_says(tmp_path: Path) -> None:
         (
             [Scalar("price", 0, 1.0)],
             (),
-            "no loss of a training: name it with --loss NAME, of: price",
+            "no training loss: name one with --loss NAME, of: price",
         ),
         ([Scalar("loss", 0, 1.0)], ("cost",), "no scalar 'cost' for --loss; there are: loss"),
         ([Scalar(f"loss{n}", 0, 1.0) for n in range(5)], (), "more than 3 values or 2,000 names"),

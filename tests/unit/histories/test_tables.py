@@ -285,7 +285,7 @@ def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None
     result = {"validation_0": {"logloss": [3, 2, 1]}, "validation_1": {"logloss": [4, 3, 2]}}
     path.write_text(json.dumps(result))
     _, line = read(path)
-    assert "no training loss: rules judge the validation loss instead" in line
+    assert "no training loss: the rules judge the validation loss instead" in line
 
 
 def test_a_row_with_an_empty_cell_too_many_is_not_shifted(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_table_of_step_name_and_value_without_names(tmp_path: Path) -> None:
 def test_columns_of_numbers_need_names(tmp_path: Path) -> None:
     path = tmp_path / "train_log.txt"
     path.write_text("".join(f"{n} {1 / (n + 1)} {n / 9}\n" for n in range(9)))
-    with pytest.raises(BadHistory, match="name the columns, as in: epoch,loss"):
+    with pytest.raises(BadHistory, match="add a line such as epoch,loss"):
         read(path)
 
 

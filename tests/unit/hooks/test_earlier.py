@@ -73,7 +73,7 @@ def test_it_is_warned_before_anything_is_written(
         with hook.step(modes.TRAIN):
             hook.save("loss", 1.0, collection="losses")
     hook.close(finished=False)
-    assert "already holds a finished run of 3 steps" in warnings(caplog)[0]
+    assert "already contains a finished run of 3 steps" in warnings(caplog)[0]
 
 
 def test_of_very_many_steps_some_are_counted(

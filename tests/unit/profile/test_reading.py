@@ -95,7 +95,7 @@ def test_what_is_broken_is_left_out_and_said(tmp_path: Path, damage, left: int) 
     notes: list[str] = []
     assert len(list(system_samples(LocalStorage(tmp_path), note=notes.append))) == left
     assert len(notes) == (left == 11)
-    assert all("skipped 1 line that is not whole" in note for note in notes)
+    assert all("skipped 1 line that is incomplete" in note for note in notes)
 
 
 def test_files_that_cannot_be_used_are_a_line_each(tmp_path: Path) -> None:

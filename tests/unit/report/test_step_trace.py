@@ -96,7 +96,7 @@ def test_a_bad_trace_is_named_and_the_page_goes_on(
 
 def test_a_file_that_is_no_gzip_or_ends_in_the_middle(tmp_path: Path) -> None:
     whole = gzip.compress(b'{"traceEvents": []}')
-    for content, problem in ((b"plain", "not a gzip"), (whole[:-9], "in the middle")):
+    for content, problem in ((b"plain", "not a gzip"), (whole[:-9], "truncated")):
         storage = LocalStorage(tmp_path)
         storage.write(trace_key("worker_0", 1), content)
         assert problem in str(shown(storage).problem)

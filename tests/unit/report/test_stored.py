@@ -72,4 +72,4 @@ def test_without_its_trace_it_says_so(run: LocalStorage) -> None:
 
     assert page.verdict.step == 201  # the spike is info, and never leads
     assert [rule.spans for rule in page.rules] == [[], [], []]
-    assert [text for text in page.missing if "step by step was not kept" in text]
+    assert [text for text in page.missing if "verdicts of single steps were not kept" in text]

@@ -71,12 +71,12 @@ def test_one_step(
 def test_what_it_says() -> None:
     verdict = judged(TEN, FLIPPED)
     assert (verdict.reason, verdict.tensor) == (Reason.BELOW_THRESHOLD, "labels")
-    assert verdict.detail == "0.5 of the predictions of class 7 are right by labels, less than 0.9"
+    assert verdict.detail == "only 0.5 of the predictions of class 7 match labels, less than 0.9"
     assert dict(verdict.evidence) == {"right": 0.5, "predicted": 7}
     verdict = judged(TEN, FLIPPED, min_diag=0)
     assert verdict.reason is Reason.ABOVE_THRESHOLD
     assert verdict.detail == (
-        "0.5 of the predictions of class 7 are class 4 by labels, more than 0.1"
+        "0.5 of the predictions of class 7 are class 4 in labels, more than 0.1"
     )
     assert dict(verdict.evidence) == {"confused": 0.5, "predicted": 7, "label": 4}
 

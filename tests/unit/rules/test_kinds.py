@@ -77,6 +77,6 @@ def test_their_level_is_not_judged_unless_they_are_named(rule: type[Rule]) -> No
     ]
     verdict = judged(rule(), steps)[-1]
     assert verdict.outcome is Outcome.NOT_APPLICABLE
-    assert verdict.detail == "the level of a loss says nothing in reinforcement training"
+    assert verdict.detail == "the level of a loss has no meaning in reinforcement training"
     named = judged(rule(tensor_regex=("policy",)), steps)
     assert fired(named)

@@ -142,7 +142,6 @@ def test_says_what_was_compared() -> None:
         "worker_0",
     )
     assert verdict.detail == (
-        "a step changed the weights, such as w, by 0.16 of their size, and the loss went from "
-        "2 to 2"
+        "one step changed weights such as w by 16 % of their size, and the loss went from 2 to 2"
     )
     assert dict(verdict.evidence) == {"relative_update": 0.15811, "loss": 2.0, "first_loss": 2.0}

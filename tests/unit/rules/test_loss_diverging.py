@@ -140,7 +140,8 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
 
     lost = judged(rule(), [make_step("losses", step, {"d": NAN}) for step in range(3)])[-1]
     assert lost.reason is Reason.NOT_FINITE
-    assert lost.detail == "d is nan and was not finite for 3 saves"
+    assert lost.detail == "d is nan: not finite for 3 consecutive saves"
+
 
     falls = [make_step("losses", step, {"e": -(1.2**step)}) for step in range(60)]
     detail = judged(rule(), falls)[-1].detail

@@ -43,7 +43,7 @@ def test_it_fires_within_a_quarter_of_the_run() -> None:
     at = first(verdicts)
     assert at is not None
     assert 500 < steps[at].step <= 700
-    assert "at best" in verdicts[at].detail
+    assert "its best was" in verdicts[at].detail
 
 
 def test_noise_alone_does_not_fire() -> None:

@@ -114,7 +114,9 @@ def test_a_worker_that_is_missing_now_and_then_is_not_well_in_between() -> None:
 def test_says_how_late() -> None:
     verdict = judged(rule(), saves(run(lambda step: 60.0 if step > 10 else 0.0)))[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.LATE, None, "worker_3")
-    assert verdict.detail == "worker_3 was 60 s later than its peers, which write a step every 20 s"
+    assert (
+        verdict.detail == "worker_3 wrote its step 60 s after its peers, which write one every 20 s"
+    )
     assert dict(verdict.evidence) == {"late_seconds": 60.0, "interval_seconds": 20.0}
 
 

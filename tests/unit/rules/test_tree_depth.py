@@ -101,7 +101,7 @@ def test_a_summary_of_the_nodes_is_enough() -> None:
 def test_what_it_says_of_the_deepest_of_all_workers() -> None:
     verdict = judged(tensor("Node", [31]), tensor("Node", [64], "worker_1"))
     assert (verdict.reason, verdict.worker) == (Reason.ABOVE_THRESHOLD, "worker_1")
-    assert verdict.detail == "a tree is 6 levels deep by trees/Node, more than 4"
+    assert verdict.detail == "a tree in trees/Node is 6 levels deep, more than 4"
     assert dict(verdict.evidence) == {"depth": 6, "threshold": 4.0}
 
 

@@ -41,9 +41,9 @@ REPEAT = "is not a time from 5m to 365d, such as 4h"
         ({"repeat_interval": "9" * 400 + "d"}, "notify.repeat_interval: '999"),
         (
             {"summary": ("stop",)},
-            "notify.summary[0]: 'stop' does not notify anybody: use one of email, sms, webhook",
+            "notify.summary[0]: 'stop' sends no notification: use one of email, sms, webhook",
         ),
-        ({"summary": ("metric:x",)}, "notify.summary[0]: 'metric:x' does not notify anybody"),
+        ({"summary": ("metric:x",)}, "notify.summary[0]: 'metric:x' sends no notification"),
         ({"summary": ("emial",)}, "notify.summary[0]: unknown action 'emial'"),
     ],
 )

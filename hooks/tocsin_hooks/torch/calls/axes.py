@@ -95,7 +95,7 @@ class Axes:
             self._follow(name, args, found)
 
     def _indexed(self, given: Any, index: Any) -> None:
-        """Note that what is cut from a place on was viewed in order to be shifted."""
+        """Record that a slice was taken to shift a sequence."""
         if any(isinstance(each, slice) and each.start for each in parts_of_index(index)):
             self._views.pop(id(given), None)
 
@@ -132,7 +132,7 @@ class Axes:
 
 
 def is_permuted(before: Any, after: Any) -> bool:
-    """Return whether a view moves an axis past others; those of length 1 do not count.
+    """Return whether a view moves an axis past others. Ignores axes of length 1.
 
     It is so where an axis that is neither divided nor joined has another stride. The last two are
     left alone where one is a multiple of the other: heads may have been moved to the samples.

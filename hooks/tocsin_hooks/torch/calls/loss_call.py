@@ -44,7 +44,7 @@ _MOST_FRAMES = 13  # from a loss function outwards, in which a loss module is lo
 
 @dataclass(frozen=True)
 class LossCall:
-    """A loss function that was called: its arguments by their names, and what it gave.
+    """A call of a loss function: its arguments by name, and its result.
 
     place: the line of the script; module: the class of the loss module that called it.
     """

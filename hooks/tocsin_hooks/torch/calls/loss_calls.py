@@ -146,7 +146,7 @@ class LossWindow:
 
 
 class _Mode(TorchFunctionMode):
-    """Passes every call on as it is. Without listeners it does nothing else."""
+    """Passes every call on unchanged, and to the listeners if there are any."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ def _calling_frame(frame: FrameType, function: Any) -> FrameType:
 def _before(
     listener: Listener, caller: Callable[..., Any], func: Any, args: Any, kwargs: Any
 ) -> RecordedCall | None:
-    """Return what the tape has of the call."""
+    """Return the record of the call on the tape."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:

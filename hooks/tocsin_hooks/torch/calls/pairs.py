@@ -24,7 +24,7 @@ _WIDEST = 1 << 12  # elements of a sample
 
 
 class Pair(NamedTuple):
-    """Predictions, with what belongs to them, and labels, with what belongs to these."""
+    """Predictions and labels, each with the tensors that belong to them."""
 
     predictions: Mapping[str, Any]
     labels: Mapping[str, Any]

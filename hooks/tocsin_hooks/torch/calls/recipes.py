@@ -85,7 +85,7 @@ class Recipes:
         self._times.update((key, times) for key in found)
 
     def of(self, tensor: Any) -> int | None:
-        """By which calls it was made; None of what does not depend on an output."""
+        """Return the calls that computed a tensor; None if it does not depend on an output."""
         return self._made.get(id(tensor))
 
     def sources(self, tensor: Any) -> frozenset[int]:
@@ -106,7 +106,7 @@ class Recipes:
         return self._times.get(id(tensor), 1.0)
 
     def picked(self, tensor: Any) -> Picked | None:
-        """Return what it was selected from by an index, also indirectly; None if it was not."""
+        """Return the tensor that it was indexed from, also indirectly; None without one."""
         return self._picks.of(tensor)
 
     def is_output(self, tensor: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A call of a function of PyTorch, as it is recorded between a model's outputs and a loss."""
+"""A recorded call of a PyTorch function between a model's outputs and a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions that are drawn by chance, and what is done with them until the model is updated."""
+"""Sampled actions, and their use until the model is updated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_NODES = 20_000
 
 
 class SampledActions:
-    """Follows what ``torch.distributions`` draw by ``sample``, by identity.
+    """Follows samples of ``torch.distributions``, by identity.
 
     The loss of a policy multiplies the log-probability of an action by its reward or advantage. So
     the environment has used that action before. An action from which nothing but its
@@ -55,7 +55,7 @@ class SampledActions:
         self._again = 0  # updates in a row
 
     def clear(self) -> None:
-        """Forget the actions: what comes now belongs to another update."""
+        """Forget the actions after an update."""
         self._known, self._draws, self._used, self._judged = {}, 0, set(), {}
         self._elements = 0
         self._others, self._losses = False, []
@@ -102,7 +102,7 @@ class SampledActions:
         return next((place for node, place in self._judged.values() if node in nodes), None)
 
     def _given(self, args: Any, kwargs: Any) -> list[int]:
-        """The draws that a function is given."""
+        """Return the sampled actions among the arguments of a function."""
         if not self._known:
             return []
         return [self._known[id(t)][1] for t in tensors_of((args, kwargs)) if id(t) in self._known]

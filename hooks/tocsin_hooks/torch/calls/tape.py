@@ -70,11 +70,11 @@ class Tape:
 
     @property
     def is_full(self) -> bool:
-        """Return whether its outputs are too large to be kept beside those of other passes."""
+        """Return whether its outputs are too large to keep with those of other passes."""
         return self._held > _MOST_ELEMENTS
 
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
-        """Record what is done with these, and with those of earlier passes."""
+        """Record calls on these outputs and on those of earlier passes."""
         self.recipes.begin(training=training)
         for each in outputs:
             if (each.requires_grad or not training) and each.dim() and id(each) not in self._known:

@@ -105,7 +105,7 @@ class BackwardWatcher:
         self._generation = 0
 
     def watch_output(self, model: Any, output: Any) -> bool:
-        """Wait for a gradient of what a forward pass gave; whether any will come."""
+        """Wait for a gradient of a pass's outputs. Return whether one can come."""
         callback = self._callback()
         self._shapes = _shapes(model.parameters())
         found = [each for each in _tensors(output) if each.requires_grad]

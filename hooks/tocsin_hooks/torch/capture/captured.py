@@ -125,7 +125,7 @@ class CurrentStep:
             self._parts.append(self._reducer.reduce(pairs, self.mode))
 
     def add_reduced(self, part: Reduced) -> None:
-        """Add what is reduced already, or on its way from a device."""
+        """Add a tensor that is reduced, or being reduced on a device."""
         self._parts.append(part)
 
     def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:

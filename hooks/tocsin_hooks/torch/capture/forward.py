@@ -50,7 +50,7 @@ class ForwardCapture:
             self._losses.open_inside(root)
 
     def ends(self, root: Any, output: Any, *, compiled: bool) -> None:
-        """It has ended, with that output. What comes now may be losses."""
+        """Record the end of the pass and its output. Losses may follow."""
         losses = self.loss.forward_ended(root, output)
         if self._step.passes == 1:
             own = class_name(root)
@@ -62,7 +62,7 @@ class ForwardCapture:
             self._close_at_backward(output)
 
     def without_forward(self, root: Any, *, globally: bool) -> None:
-        """A saved step has begun whose forward passes are not seen."""
+        """Begin a saved step without visible forward passes."""
         self._losses.open_outside(globally=globally)
         if root is not None:
             self.loss.without_forward(root)

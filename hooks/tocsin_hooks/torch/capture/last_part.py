@@ -36,7 +36,7 @@ class LastPart:
                     self._watch(name, part)
 
     def forward_ended(self, output: Any) -> tuple[str, Any] | None:
-        """The name of the last part, and what it gave, if the model gave but numbers."""
+        """Return the name and output of the last part, if the model returned only numbers."""
         given = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
         self._gives_numbers = bool(given) and not any(each.dim() for each in given)
         found = self._found if self._gives_numbers else None

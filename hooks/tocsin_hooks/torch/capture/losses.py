@@ -58,7 +58,7 @@ class Losses:
         self._with_gradients = torch.is_grad_enabled()
 
     def open_inside(self, root: Any) -> None:
-        """For the losses that are part of the model, while its forward pass goes on."""
+        """Capture losses inside the model during its forward pass."""
         inside = [each for each in root.modules() if each is not root and self._is_loss(each)]
         self.are_inside = bool(inside)
         self._watch(inside)

@@ -47,12 +47,12 @@ class Parameters:
         return known[1]
 
     def holds(self, optimizer: Any) -> bool:
-        """Return whether that optimizer is known to update parameters of the model."""
+        """Return whether the optimizer updates parameters of the model."""
         return self._optimizers.get(optimizer, (0, False))[1]
 
     @property
     def updated_by_nobody(self) -> bool:
-        """Return whether no optimizer of the model is known."""
+        """Return whether no optimizer of the model is known yet."""
         return not any(ours for _, ours in self._optimizers.values())
 
     def begin(self) -> None:
@@ -121,7 +121,7 @@ class Parameters:
     def _is_meta(self, path: str, parameter: Any) -> bool:
         if parameter.is_meta and not self._reported_meta:
             self._reported_meta = True
-            error = ValueError("it is on the device meta, which holds no values")
+            error = ValueError("it is on the device meta, which has no values")
             self._step.hook.trouble(f"parameter {path} is not captured", error)
         return bool(parameter.is_meta)
 

@@ -99,7 +99,7 @@ class SeenSamples:
         return len(self._lengths) > _LENGTHS
 
     def flush(self) -> None:
-        """Add what was seen since the last save to the current step."""
+        """Add the samples since the last save to the current step."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             plan = self._step.plan(SAMPLES)
             some = bool(self._sums_of_steps) or self._hashes is not None

@@ -69,7 +69,7 @@ class Spread:
             node = inner[0][0] if len(inner) == 1 else None
 
     def flush(self) -> None:
-        """Add what was found to the current step, which ends."""
+        """Add the findings to the current step at its end."""
         if self._found is not None and self._found[0] not in self._compared:
             self._step.add_named([self._found[1:]])
         self._found = None

@@ -1,4 +1,4 @@
-"""The loss of a step: what ``backward`` is called on, however it was computed."""
+"""The loss of a step: the tensor that ``backward`` is called on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_OUTPUTS = 8  # of a model, among which its loss is looked for
 
 
 class StepLoss:
-    """Captures the loss of a saved step, and says under which name.
+    """Captures the loss of a saved step, and chooses its name.
 
     A loss that a module computed has that module's name; a multiple of it that is differentiated is
     saved as the objective. One that the model returned, and one that functions computed, is
@@ -51,7 +51,7 @@ class StepLoss:
         self._evaluated: tuple[Any, str] | None = None
 
     def begin(self) -> None:
-        """Another step. If none of the last one's outputs had a gradient, parameters will."""
+        """Begin another step. Without a gradient of the last outputs, wait for parameters."""
         self._by_parameters |= self._waiting and not self._seen
         self._waiting = self._seen = False
         self.close()
@@ -83,11 +83,11 @@ class StepLoss:
         return [*asked.values()]
 
     def without_forward(self, model: Any) -> None:
-        """A saved step has begun whose forward passes are not seen."""
+        """Begin a saved step without visible forward passes."""
         self._watcher.watch_parameters(model)
 
     def called(self, call: LossCall) -> None:
-        """A function of PyTorch has computed a loss in a saved step, maybe that of the step."""
+        """Record a loss that a PyTorch function computed in a saved step."""
         if self._step.mode is Mode.TRAIN:
             self._functions.called(call)
         elif found := self._functions.evaluated(call):
@@ -100,7 +100,7 @@ class StepLoss:
             self._evaluate(name, loss, own=own)
 
     def evaluated_by(self, call: LossCall) -> None:
-        """Note the loss of what an evaluation compares, by a function that training calls."""
+        """Record the loss of an evaluation, computed with the loss function of training."""
         if call.module is None:
             self.called(call)
         else:

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that computed the losses of training, known again in evaluations."""
+"""Loss functions of training, recognised again in evaluations."""
 
 from __future__ import annotations
 

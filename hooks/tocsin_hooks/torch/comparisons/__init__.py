@@ -1,1 +1,1 @@
-"""Losses compared with those of other labels, and of a constant guess."""
+"""Losses compared with shuffled labels and with a constant prediction."""

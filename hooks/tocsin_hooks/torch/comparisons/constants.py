@@ -17,10 +17,10 @@ _REGRET = 0.02  # of the loss, that shares of classes may cost because few were 
 
 
 class Constant(Protocol):
-    """Guesses from what it has learned: it learns a label after it was judged by it."""
+    """The best constant prediction, updated with each label after the comparison."""
 
     def guess(self, like: Any) -> Any:
-        """The prediction, in the form of others; None if too little is known."""
+        """Return the constant prediction in the form of an output; None with too few labels."""
 
     def judged(self, loss: Any) -> Any:
         """Its loss, or NaN as long as too few labels were seen for it to be a measure."""

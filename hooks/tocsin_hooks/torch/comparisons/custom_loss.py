@@ -1,4 +1,4 @@
-"""Compares losses that a script computes itself with those of other pairings."""
+"""Compares hand-written losses with those of other pairings."""
 
 from __future__ import annotations
 

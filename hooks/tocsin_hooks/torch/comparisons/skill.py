@@ -138,7 +138,7 @@ class Skill:
         return f"{own}_{before}" if before else own
 
     def flush(self) -> None:
-        """Add what was compared since the last save of this mode to the current step."""
+        """Add the comparisons since the last save of this mode to the current step."""
         for site in self._sites.values():
             rows = site.waiting.pop(self._step.mode, ())
             plan = self._step.plan(skill_name(site.name, site.kind)) if rows else None

@@ -78,7 +78,7 @@ class DiscardedGradients:
 
     def _arrived(self, parameter: Any) -> None:
         """A gradient was computed."""
-        with Guard(self._trouble, "gradients are not looked at"):
+        with Guard(self._trouble, "gradients are not checked"):
             gradient, key = parameter.grad, id(parameter)
             if not self._handles or gradient is None or gradient.layout != torch.strided:
                 return  # sums of sparse gradients are other tensors

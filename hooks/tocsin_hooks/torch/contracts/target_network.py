@@ -116,7 +116,7 @@ class TargetNetwork:
             self._held[optimizer] = {*map(id, parameters_of(optimizer))}
         if self._seen < _SEEN:
             return
-        with Guard(self._trouble, "copies of the model are not looked at"):
+        with Guard(self._trouble, "copies of the model are not checked"):
             self._updates += 1
             calls, self._calls, self._depth = self._calls, [], 0
             self._look(self._pairs(self._held[optimizer], calls))
@@ -212,7 +212,7 @@ class TargetNetwork:
         self._depth = max(0, self._depth - 1)
         if self._depth or output is None or len(self._calls) >= _MOST_CALLS:
             return
-        with Guard(self._trouble, "copies of the model are not looked at"):
+        with Guard(self._trouble, "copies of the model are not checked"):
             given = [each for _, each in tensors_in(args, 2) if each.dim() > 1]
             gave = next((each for _, each in tensors_in(output, 1)), None)
             if gave is None or not given or len(given[0]) < _LEAST_ROWS:

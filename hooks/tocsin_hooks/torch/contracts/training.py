@@ -241,7 +241,7 @@ class TrainingContracts:
     def flush(self) -> None:
         """Add what is broken to the step in hand, which is saved and ends."""
         if self._step.evaluates and self.are_wanted:
-            with Guard(self._step.hook.trouble, "schedules are not looked at"):
+            with Guard(self._step.hook.trouble, "schedules are not checked"):
                 self.loop.schedules.evaluated(self._step.loss)
         self._broken.flush()
 

@@ -26,7 +26,7 @@ def plain(tensor: Any) -> Any:
     if hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
     if is_wrapper(tensor):
-        raise TypeError(f"a {type(tensor).__name__} does not show its numbers")
+        raise TypeError(f"a {type(tensor).__name__} does not expose its values")
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.layout != torch.strided:

@@ -16,7 +16,7 @@ def shard_of(tensor: Any) -> Shard | None:
     if placements is None or not hasattr(tensor, "to_local"):
         return None
     if any(each.is_partial() for each in placements):
-        raise TypeError("it is a part of a sum that has not been taken")
+        raise TypeError("it is a partial sum that was not reduced")
     mesh = tensor.device_mesh
     number, is_part = 0, False
     for place, at, size in zip(placements, mesh.get_coordinate() or (), mesh.shape, strict=False):

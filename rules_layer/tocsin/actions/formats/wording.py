@@ -44,7 +44,7 @@ def worst(event: WebhookEvent) -> Severity | None:
 
 
 def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]:
-    """Each alert that fires, at most ``alerts``, then what else there is to say, a line each."""
+    """Return one line for each firing alert, at most ``alerts``, then the remaining lines."""
     if event.summary:
         yield _ending(event.summary)
     if event.cause:

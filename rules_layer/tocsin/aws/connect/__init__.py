@@ -1,4 +1,4 @@
-"""Builds what each deployed function needs, from its settings and real clients.
+"""Builds the dependencies of each deployed function from its settings and real clients.
 
 A module for each function: it loads what that function needs, and no more.
 """

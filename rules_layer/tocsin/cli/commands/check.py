@@ -128,9 +128,9 @@ def check(
     from tocsin.histories import Choices
 
     if (notify or mirror) and not follow:
-        raise CommandError("--notify and --mirror go with --follow")
+        raise CommandError("--notify and --mirror require --follow")
     if on_stop and not follow:
-        raise CommandError("--on-stop goes with --follow")
+        raise CommandError("--on-stop requires --follow")
     storage = storage_of(run, Choices(tuple(loss or ()), step, training), may_come=follow)
     steps = 0 if follow else steps_at(storage)
     good = baselines_at(baseline or ())

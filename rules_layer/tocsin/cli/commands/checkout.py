@@ -203,4 +203,4 @@ def _print_logs(document: Document, console: Console) -> None:
 
 
 def _print_down(document: Document, console: Console) -> None:
-    console.print("stopped" if document["stopped"] else "it was not up")
+    console.print("stopped" if document["stopped"] else "it was not running")

@@ -31,7 +31,7 @@ def convert(
 
     document = converted(file)
     for line in document["not_taken_over"]:
-        note(f"not taken over: {line}")
+        note(f"not converted: {line}")
     for line in document["better"]:
         note(f"better: {line}")
     answer(document, print_watch, as_json=as_json)

@@ -1,4 +1,4 @@
-"""``tocsin profile``: what is known of a job's machines, for other tools."""
+"""``tocsin profile``: exports the machine minutes of a job for other tools."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def profile(
     from tocsin.tensors import BadIndex, index_objects, read_index
 
     if trace is None and reports is None and smdebug is None:
-        raise CommandError("say what to write: --trace FILE, --reports DIR or --smdebug DIR")
+        raise CommandError("choose what to write: --trace FILE, --reports DIR or --smdebug DIR")
     storage = machine_storage(run)
     minutes = []
     for found in index_objects(storage):

@@ -157,7 +157,7 @@ def _replay_all(
     if name is None:
         given = None if watch is None else watch_of(watch)
         name = replay_all.start_replay(prefix, deployment, given)
-        note(f"replay {name} goes on without this terminal: collect it with --collect {name}")
+        note(f"replay {name} continues without this terminal: collect it with --collect {name}")
     document = replay_all.collected(prefix, name, deployment, output)
     answer(document, replay_all.print_collected, as_json=as_json)
     return replay_all.exit_code(document)

@@ -1,4 +1,4 @@
-"""``tocsin status``: what the deployment knows."""
+"""``tocsin status``: runs and alerts of the deployment."""
 
 from __future__ import annotations
 

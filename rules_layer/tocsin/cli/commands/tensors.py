@@ -1,4 +1,4 @@
-"""``tocsin tensors``: what a run has."""
+"""``tocsin tensors``: the tensors of a run."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def watch(
     if web and until_idle is not None:
         raise CommandError("--until-idle and --web: choose one")
     if not web and (open_page or port):
-        raise CommandError("--open and --port go with --web")
+        raise CommandError("--open and --port require --web")
     if web and (prometheus or otlp):
         raise CommandError("--prometheus, --otlp and --web: run a second tocsin watch for the page")
     if web and as_json:

@@ -75,7 +75,8 @@ function maps(kinds, fan) {
     });
     u.over.addEventListener("click", () => { const at = under(u); if (at) fan.show(heat.rows[at[0]]); });
     scale.replaceChildren(`1e${heat.lo} `, ramp(), ` 1e${heat.hi}${heat.over ? " and more" : ""}`);
-    note.textContent = `${heat.unit}: the greatest in each of ${plural(columns, "slice")} of steps, ${plural(rows, "row")}.`;
+    const named = isNarrow() && rows <= 12 ? ` From the top: ${heat.rows.join(", ")}.` : ""; // no room beside them
+    note.textContent = `${heat.unit}: the greatest in each of ${plural(columns, "slice")} of steps, ${plural(rows, "row")}.${named}`;
     read.textContent = "Move over the map to read a cell; arrow keys choose a row, Enter shows its distribution.";
   }
   const keys = (event) => {
@@ -110,8 +111,12 @@ function fans(names) {
       return splits.map((v) => (taken.includes(v) ? nice(v) : ""));
     };
     const splits = (u, axis, low, high) => {
-      const top = Math.floor(Math.log10(Math.max(-low, high))), powers = [0, 1, 2].map((k) => 10 ** (top - k));
-      return [...powers.map((v) => -v), 0, ...powers.reverse()].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
+      const top = Math.floor(Math.log10(Math.max(-low, high)));
+      const inside = (factors) => {
+        const sizes = [0, 1, 2].flatMap((k) => factors.map((factor) => +`${factor}e${top - k}`));
+        return [...sizes.map((v) => -v), 0, ...sizes].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
+      };
+      return inside([1]).length > 2 ? inside([1]) : inside([1, 2, 5]);
     };
     remove(u);
     u = chart(box, 220, [fan.x, ...fan.v], fan.v.map((_, at) => ({ stroke: at === middle ? ink : "transparent", width: at === middle ? 2 : 1, points: { show: at === middle && fan.x.length < 60, size: 5, fill: ink } })), {

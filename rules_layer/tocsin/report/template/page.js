@@ -55,7 +55,7 @@ function quality() {
     [`${unit()}s lost`, mark(q.lost, q.lost)], ["late files", mark(q.late, q.late)], ["files refused", mark(q.refused, q.refused)], ["tensors that could not be read", mark(q.unreadable, q.unreadable)], ["missing workers", mark(q.missing_workers, q.missing_workers)],
     ["first save", utc(run.began ?? "–")], ["last save", utc(run.ended ?? "–")], ["start of the job", nice(run.run_id)], ...(q.thinned ? [["left out of the pictures", q.thinned]] : []), ...q.problems.map(([what, why]) => [what, mark(why, true)]),
   ];
-  return section("quality", "Data quality and capture", "What the verdicts rest on.", el("dl", { class: "facts" }, ...rows.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value)))));
+  return section("quality", "Data quality and capture", "The data behind the verdicts.", el("dl", { class: "facts" }, ...rows.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value)))));
 }
 
 function navigation() {

@@ -47,7 +47,7 @@ function timeline() {
     if (clean.length) parts.push(fold("clean-lanes", `Rules without a violation (${clean.length})`, found.length ? "" : keys, lanes(clean)));
   }
   const above = page.run.minutes ? "The machine minute by minute" : "Losses", lined = marks.length ? ` Dashed lines: the ${unit()}s at which rules fired first.` : "";
-  return section("timeline", "What happened", `${above}, and what each rule found on the same ${unit()}s.${lined}`, el("div", { class: "panel" }, ...parts), actions());
+  return section("timeline", "What happened", `${above}, and the verdicts of the rules at the same ${unit()}s.${lined}`, el("div", { class: "panel" }, ...parts), actions());
 }
 
 function lanes(rules) {

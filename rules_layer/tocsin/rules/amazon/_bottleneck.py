@@ -40,8 +40,8 @@ def judged(
         verdict = HEALTHY
         if percent > share:
             detail = (
-                f"in {percent:.0f} % of {counts['points']} samples on {worker} a core {what}, and "
-                f"all {len(gpus)} GPUs were below {gpu_limit:g} %"
+                f"in {percent:.0f} % of {counts['points']} samples, a core of {worker} {what} "
+                f"while all {len(gpus)} GPUs were below {gpu_limit:g} %"
             )
             evidence = {"share": round(percent, 1), **counts}
             verdict = violation(Reason.ABOVE_THRESHOLD, detail, gpus[0], **evidence)

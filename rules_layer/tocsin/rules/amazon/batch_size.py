@@ -28,21 +28,21 @@ from tocsin.rules.machine._recent import FEW, Kept, appended, percents, shares
 @register
 @dataclass(frozen=True)
 class BatchSize(Rule):
-    """The batch is too small for the machine: neither its cores nor a GPU have much to do.
+    """The batch is too small for the machine: its cores and GPUs are mostly idle.
 
-    Amazon's rule, for those who have configured it; LowGPUUtilization is silent where a GPU works.
+    Amazon's rule, for existing configurations; LowGPUUtilization does not fire while a GPU works.
     Fires if over the last ``window`` samples of a machine, after more than ``patience``, the 95th
     percentiles of the mean of its cores, and of the utilization and the memory of each GPU, are all
-    below their thresholds. One busy core of many does not prevent it: the evidence has the busiest
-    one. Judges the memory in use where it is known; Amazon's profiler measures the share of time in
-    which memory was read or written.
+    below their thresholds. One busy core of many does not prevent it; the evidence names the
+    busiest one. Judges the memory in use if it is known; Amazon's profiler measures the share of
+    time in which memory was read or written.
 
     Parameters
     ----------
     cpu_threshold_p95: mean of the cores in %.
     gpu_threshold_p95: utilization of a GPU in %.
     gpu_memory_threshold_p95: memory of a GPU in %.
-    patience: samples of a machine: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
     window: samples.
 
     Example: cores at 50 %, the GPU at 50 % and its memory at 50 %.
@@ -109,9 +109,10 @@ class BatchSize(Rule):
         verdict = HEALTHY
         if max(cpu, used, memory) <= FEW:
             detail = (
-                f"95 % of the time the cores of {gpu.worker} are below "
-                f"{self.cpu_threshold_p95:g} %, {device(gpu)} below {self.gpu_threshold_p95:g} % "
-                f"and its memory below {self.gpu_memory_threshold_p95:g} %"
+                f"for 95 % of the time, the cores of {gpu.worker} are below "
+                f"{self.cpu_threshold_p95:g} %, {device(gpu)} is below "
+                f"{self.gpu_threshold_p95:g} %, and its memory is below "
+                f"{self.gpu_memory_threshold_p95:g} %"
             )
             evidence = {"busy_share": round(max(cpu, used, memory), 3)}
             if gpu.summary.mean is not None:

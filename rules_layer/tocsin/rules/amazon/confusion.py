@@ -19,7 +19,7 @@ from tocsin.rules.skill._classes import (
     worker_batches,
 )
 
-_MOST_CLASSES = 1000  # more are not counted: the state has a number for each pair
+_MOST_CLASSES = 1000  # more classes are not counted: the state has a number for each pair
 
 
 @register
@@ -122,7 +122,7 @@ class Confusion(Rule):
         least = int(right.argmin())
         if right[least] < self.min_diag:
             detail = (
-                f"{right[least]:.3g} of the predictions of class {names[least]} are right by "
+                f"only {right[least]:.3g} of the predictions of class {names[least]} match "
                 f"{tensor.name}, less than {self.min_diag:g}"
             )
             evidence = {"right": float(right[least]), "predicted": names[least]}
@@ -132,7 +132,7 @@ class Confusion(Rule):
         if wrong[label, guess] > self.max_off_diag:
             detail = (
                 f"{wrong[label, guess]:.3g} of the predictions of class {names[guess]} are class "
-                f"{names[label]} by {tensor.name}, more than {self.max_off_diag:g}"
+                f"{names[label]} in {tensor.name}, more than {self.max_off_diag:g}"
             )
             evidence = {
                 "confused": float(wrong[label, guess]),

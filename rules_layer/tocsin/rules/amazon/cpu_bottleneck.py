@@ -14,18 +14,18 @@ from tocsin.rules.machine._machine import system
 class CPUBottleneck(Rule):
     """The GPUs are idle while a core is busy.
 
-    Amazon's rule, for those who have configured it; InputBottleneck and LowGPUUtilization say more,
-    and why. Fires if in more than ``threshold`` % of all samples since the start, after more than
-    ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core is above
-    ``cpu_threshold``. Each machine is counted for itself; Amazon's rule added them up, and took one
-    idle GPU of several for a bottleneck.
+    Amazon's rule, for existing configurations; InputBottleneck and LowGPUUtilization give more
+    detail and a cause. Fires if in more than ``threshold`` % of all samples since the start, after
+    more than ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core is above
+    ``cpu_threshold``. Each machine is judged by itself; Amazon's rule added machines up, and
+    reported one idle GPU of several as a bottleneck.
 
     Parameters
     ----------
     threshold: % of the samples.
     gpu_threshold: utilization of the GPUs in %.
     cpu_threshold: utilization of the busiest core in %.
-    patience: samples of a machine: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
 
     Example: in 60 % of the samples the only GPU is at 5 % and a core at 95 %.
     """

@@ -29,12 +29,12 @@ _NO_WAIT = 0.05  # of the time
 class Dataloader(Rule):
     """The number of data loader workers does not fit the cores of the machine.
 
-    Amazon's rule, for those who have configured it, and for PyTorch in files of Amazon's profiler
-    only; InputBottleneck judges how long the training waits for data, in any framework. Fires if
-    the number of processes in which a data loader began something, as the median of the last 1,000
-    such seconds, is below ``min_threshold`` % or above ``max_threshold`` % of the cores, after more
-    than ``patience`` seconds. It is silent in a minute in which the training waits for its data at
-    most 5 % of the time: one worker may do.
+    Amazon's rule, for existing configurations, and only for PyTorch in files of Amazon's profiler;
+    InputBottleneck judges how long the training waits for data, in any framework. Fires if the
+    number of active loader processes, as the median of the last 1,000 seconds with activity, is
+    below ``min_threshold`` % or above ``max_threshold`` % of the cores, after more than
+    ``patience`` seconds. Does not fire in a minute in which the training waits for data at most 5 %
+    of the time: one worker may be enough.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Dataloader(Rule):
 
 
 def _kept(minutes: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """The last minutes, of at least so many seconds as are looked at, if there are."""
+    """Return the last minutes that cover the judged seconds."""
     kept: list[dict[str, int]] = []
     seconds = 0
     for minute in reversed(minutes):

@@ -32,17 +32,17 @@ _PLACES = 3  # decimal places of what a state keeps
 class GPUMemoryIncrease(Rule):
     """The memory of a GPU rises.
 
-    Amazon's rule, for those who have configured it; MemoryLeak finds slow leaks and predicts when
-    the memory will be full. Fires if the mean memory in use in a window of ``window`` samples is
-    more than ``increase`` points above that of the window before, after more than ``patience``
-    samples. Amazon's profiler measures the share of time in which memory was read or written, under
-    the name GPUMemoryUtilization, so in its files no leak shows. Windows do not overlap; Amazon's
-    did, and a rise of 24 points did not fire.
+    Amazon's rule, for existing configurations; MemoryLeak finds slow leaks and predicts when the
+    memory will be full. Fires if the mean memory in use in a window of ``window`` samples is more
+    than ``increase`` points above that of the window before, after more than ``patience`` samples.
+    Amazon's profiler measures the share of time in which memory was read or written, under the name
+    GPUMemoryUtilization, so in its files no leak shows. Windows do not overlap; Amazon's did, and a
+    rise of 24 points did not fire.
 
     Parameters
     ----------
     increase: points of %.
-    patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
     window: samples.
 
     Example: the memory in use rises from 20 % to 44 % within 10 samples.

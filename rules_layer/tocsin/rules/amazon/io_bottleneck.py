@@ -14,12 +14,12 @@ from tocsin.rules.machine._machine import system
 class IOBottleneck(Rule):
     """The GPUs are idle while a core waits for disks.
 
-    Amazon's rule, for those who have configured it; InputBottleneck finds slow storage by the time
-    that the training waits for data. Fires if in more than ``threshold`` % of all samples, after
-    more than ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core waits for
-    more than ``io_threshold`` % of the time. Storage in the network makes no such wait, and in
-    containers it is often 0: then the rule is silent. Each machine is counted for itself; Amazon's
-    rule added them up, and took one idle GPU of several for a bottleneck. Amazon's documents give a
+    Amazon's rule, for existing configurations; InputBottleneck finds slow storage by the time that
+    the training waits for data. Fires if in more than ``threshold`` % of all samples, after more
+    than ``patience``, every GPU of a machine is below ``gpu_threshold`` and a core waits for more
+    than ``io_threshold`` % of the time. Network storage causes no such wait, and containers often
+    report 0; the rule is then silent. Each machine is judged by itself; Amazon's rule added
+    machines up, and reported one idle GPU of several as a bottleneck. Amazon's documents give a
     ``gpu_threshold`` of 70; the service used 10.
 
     Parameters
@@ -27,7 +27,7 @@ class IOBottleneck(Rule):
     threshold: % of the samples.
     gpu_threshold: utilization of the GPUs in %.
     io_threshold: share of time in % that the worst core waits.
-    patience: samples of a machine: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
 
     Example: in 60 % of the samples the only GPU is at 5 % and a core waits 60 % of the time.
     """

@@ -22,7 +22,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, wors
 from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, known, none_of, system, where
 
 _USED = 1.0  # % that a GPU must reach once to count
-_MINUTES = 5  # in a row that must show it
+_MINUTES = 5  # consecutive minutes that must show it
 
 
 @register
@@ -30,16 +30,16 @@ _MINUTES = 5  # in a row that must show it
 class LoadBalancing(Rule):
     """A GPU does far more or less than the others of its machine.
 
-    Amazon's rule, for those who have configured it. Fires if the mean utilization of a GPU differs
-    from the median of the others by more than ``threshold`` in each of the last five minutes, after
-    more than ``patience`` samples. Ignores a GPU that was never used: GPUNotUsed names it. Here
+    Amazon's rule, for existing configurations. Fires if the mean utilization of a GPU differs from
+    the median of the others by more than ``threshold`` in each of the last five minutes, after more
+    than ``patience`` samples. Ignores a GPU that was never used: GPUNotUsed names it. Here
     ``threshold`` is a difference of utilizations, so 0.2 means 20 points; Amazon's rule compared
     the last GPU with itself and could not fire.
 
     Parameters
     ----------
     threshold: difference from the others, from 0 to 1.
-    patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
 
     Example: of four GPUs, three are 95 % utilized and one 60 %.
     """

@@ -21,10 +21,10 @@ class NLPSequenceRatio(Rule):
     """Too large a part of the input sequences is one token, such as padding.
 
     Fires when the share of a token of ``token_values`` in a saved batch is above its threshold, the
-    number at the same place of ``token_thresholds_percent``. Amazon's documents do not say whether
-    several batches are judged together. Here each batch is judged by itself, since the model
-    computes one at a time; ``for_steps`` requires several in a row. Shares of 50 % and more are
-    usual if sequences are short and differ in length, so in profile ``recommended`` the rule
+    entry at the same position in ``token_thresholds_percent``. Amazon's documents do not say
+    whether several batches are judged together. Here each batch is judged by itself, since the
+    model computes one at a time; ``for_steps`` requires several in a row. Shares of 50 % and more
+    are usual if sequences are short and differ in length, so in profile ``recommended`` the rule
     watches only if a watch file names it.
 
     Parameters

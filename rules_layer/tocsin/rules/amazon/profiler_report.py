@@ -15,7 +15,7 @@ class ProfilerReport(Rule):
     """The report of Amazon's profiler: ``tocsin report`` makes it, and it never fires.
 
     In ``ProfilerRuleConfigurations`` it stands for the other rules of Amazon's profiler, with their
-    parameters as ``RULE_PARAMETER``. By this name alone it does nothing.
+    parameters as ``RULE_PARAMETER``. On its own it does nothing.
 
     Amazon's rule ended with IssuesFound if any rule had ever found something, and one failing rule
     broke all of them. Here each rule has a status of its own.

@@ -38,8 +38,9 @@ class SimilarAcrossRuns(Rule):
         "operation is not deterministic."
     )
     advice: ClassVar[str] = (
-        "Look at the first step and tensor that differ: inputs point to the data, weights at "
-        "step 0 to the initialisation, gradients to the code. Raise rtol if rounding is all."
+        "Look at the first step and tensor that differ: inputs point to the data, weights at step "
+        "0 to the initialisation, gradients to the code. Raise rtol if they differ by rounding "
+        "only."
     )
 
     other_trials: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from tocsin.rules.machine._durations import Counts, counted, is_measured, outlie
 from tocsin.rules.machine._machine import durations, none_of, timed
 
 _ENOUGH = 100  # steps
-_RATIO = 1.5  # medians that an outlier takes at least
+_RATIO = 1.5  # smallest duration of an outlier, in medians
 _MOST_WORKERS = 48  # more are left out, so that the state stays small
 _MOST_BINS = 400  # of a worker
 
@@ -21,12 +21,12 @@ _MOST_BINS = 400  # of a worker
 class StepOutlier(Rule):
     """Some steps take far longer than the others.
 
-    Amazon's rule, for those who have configured it; StepTimeOutlier judges the last minutes, and
-    leaves out what other programs on the machine cause. Fires if more than ``n_outliers`` of more
-    than 100 training steps of a machine take longer than the median plus ``stddev`` standard
-    deviations, and than 1.5 medians. The deviation is estimated by the median absolute deviation;
-    Amazon's rule took mean and standard deviation, which outliers raise: once a tenth of the steps
-    was slow, none was an outlier.
+    Amazon's rule, for existing configurations; StepTimeOutlier judges the last minutes, and ignores
+    delays that other programs on the machine cause. Fires if more than ``n_outliers`` of more than
+    100 training steps of a machine take longer than the median plus ``stddev`` standard deviations,
+    and than 1.5 medians. The deviation is estimated by the median absolute deviation; Amazon's rule
+    took mean and standard deviation, which outliers raise: once a tenth of the steps was slow, none
+    was an outlier.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class TensorVariance(Rule):
 
     Parameters
     ----------
-    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    collection_names, tensor_regex: which tensors to watch; the union of both parameters.
     max_threshold: largest variance, in squared units of the tensor; none: no bound.
     min_threshold: smallest variance, in squared units of the tensor; none: no bound.
 

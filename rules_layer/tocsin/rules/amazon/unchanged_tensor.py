@@ -26,7 +26,7 @@ class UnchangedTensor(Rule):
 
     Parameters
     ----------
-    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    collection_names, tensor_regex: which tensors to watch; the union of both parameters.
     num_steps: number of saves that must be equal.
     rtol: relative tolerance, of the earlier value.
     atol: absolute tolerance, in units of the tensor.

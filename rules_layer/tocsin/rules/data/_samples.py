@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from tocsin.model import Role
 from tocsin.rules._rule import Read, Tensor
 
-_HEAD = 3  # numbers before the hashes: of steps, of samples, and of elements in one
+_HEAD = 3  # numbers before the hashes: steps, samples, and elements per sample
 _KEPT = 64  # hashes
-_DIGITS = 7  # of a hash: the last ones may differ from batch to batch
+_DIGITS = 7  # digits of a hash: the last ones may differ between batches
 
 SAMPLES = Read(roles=(Role.SAMPLE,), values=True)
 """Reads of each save the number of steps and samples, of elements in one, and small hashes."""
 
 
 def sample_batches(tensors: Iterable[Tensor]) -> list[NDArray[Any]]:
-    """Return what each worker has seen since its last save."""
+    """Return the samples of each worker since its last save."""
     return [value for each in tensors if _is_batch(value := each.value)]
 
 

@@ -17,12 +17,12 @@ from tocsin.rules.data._samples import (
     sample_batches,
 )
 
-_COVERED = 5  # times: so often all samples that there are were drawn, before they are counted
-_ELEMENTS = 8  # of a sample: fewer are a point, and a few points may be all there is to learn
-_SOON = 100  # training steps, in which it shows whether the model acts
+_COVERED = 5  # passes over all samples before they are counted
+_ELEMENTS = 8  # smallest size of a sample: a few points in a plane may be the whole data set
+_SOON = 100  # training steps in which acting models are recognised
 _MANY_LABELS = 16  # of a sample
-_BATCHES = 2  # of which a data set has more, unless its batch is all of it
-_WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
+_BATCHES = 2  # batches that a data set exceeds, unless one batch is the whole data set
+_WORSE = 0.5  # largest excess of evaluation loss over training loss, as a fraction of it
 
 
 @register

@@ -22,15 +22,15 @@ from tocsin.rules._window import rounded
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, LossSite, sites
 
-_SAVES = 8  # of training, whose losses are compared
-_STEPS = 100  # of training, before the first look: batch normalisation must know the data
-_PASSES = 1.3  # over the data, in which next to nothing is memorised
-_WHOLE = 0.9  # of the steps, that must have been seen
-_LEARNED = 0.2  # of the loss with other labels, or of a constant prediction: what training has won
-_HALF = 0.5  # of it: an evaluation now shows a gap that is there from the start
-_LATEST = 3  # saves of training, with which such an evaluation is compared
+_SAVES = 8  # training saves whose losses are compared
+_STEPS = 100  # training steps before the first check: batch normalisation needs statistics
+_PASSES = 1.3  # passes over the data in which almost nothing is memorised
+_WHOLE = 0.9  # smallest fraction of the steps that must have been hashed
+_LEARNED = 0.2  # improvement over shuffled labels or a constant prediction, as a fraction
+_HALF = 0.5  # of it: by then an evaluation shows a gap that was there from the start
+_LATEST = 3  # training saves that such an evaluation is compared with
 _LOOKS = 2  # in a row
-_LARGER = 2.0  # times: batches of evaluations, where a loss by hand may depend on their size
+_LARGER = 2.0  # largest ratio of batch sizes, for hand-written losses that may depend on them
 
 _Level = tuple[float, float, float | None, float]
 
@@ -48,11 +48,11 @@ class FirstEpochGap(Rule):
 
     While all samples are new, nothing can be memorised, so training loss and evaluation loss should
     agree. Fires when the loss of two consecutive evaluations of ``samples`` samples is at least
-    ``ratio`` times the mean of the last eight training saves, and so are the losses relative to
-    shuffled labels and to a constant prediction. So losses may be scaled, summed or weighted
-    differently in evaluations. The rule stops at the first evaluation without a gap once training
-    has removed half of its loss: randomly augmented samples look new. For a hand-written loss,
-    evaluation batches must not be more than twice as large as training batches.
+    ``ratio`` times the mean of the last eight training saves, and the same holds for both losses
+    relative to shuffled labels and to a constant prediction. So a loss that evaluations scale, sum
+    or weight differently does not fire. The rule stops at the first evaluation without a gap once
+    training has removed half of its loss: randomly augmented samples look new. For a hand-written
+    loss, evaluation batches must not be more than twice as large as training batches.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._verdicts import HEALTHY, measured, not_applicable, violation
 from tocsin.rules.data._inputs import INPUTS, TARGETS, has_features, is_real, moments, scale_of
 
-_ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
+_ROUNDING = 1e-6  # of the largest scale: a smaller one is a centred constant feature
 
 
 @register
@@ -20,12 +20,12 @@ class NotNormalizedData(Rule):
 
     The scale of a feature, or of a channel of images, is its root mean square in the step, so an
     offset counts as much as a standard deviation. Fires after three consecutive saved steps in
-    which the largest scale is above ``max_scale`` (raw measurements), no value is further from 0
-    than ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The
-    largest and the smallest tenth of the scales do not count for that. Of targets, labels that are
-    real numbers, only a scale above ``max_scale`` counts. The bounds are wide:
-    standardised data, values from 0 to 16 and one-hot vectors are healthy. Ignores integers (token
-    ids, bytes), inputs with one dimension, and inputs with a name like mask, index or length.
+    which the largest scale is above ``max_scale`` (raw measurements), no absolute value is above
+    ``min_value`` (data divided twice), or scales differ by a factor above ``max_ratio``. The factor
+    leaves out the largest and the smallest tenth of the scales. Of targets, labels that are real
+    numbers, only a scale above ``max_scale`` counts. The bounds are wide: standardised data, values
+    from 0 to 16 and one-hot vectors are healthy. Ignores integers (token ids, bytes), inputs with
+    one dimension, and inputs with a name like mask, index or length.
 
     Parameters
     ----------

@@ -22,10 +22,10 @@ from tocsin.rules.skill._classes import classes_of_labels
 _MOST_TENSORS = 4  # of labels that are followed
 _MOST_CLASSES = 50  # labels with more are words or places
 _LEAST_BATCH = 4  # labels: smaller batches have too few pairs
-_CHANGES = 2  # so often the most frequent class of a batch has changed
+_CHANGES = 2  # smallest number of changes of the most frequent class
 _LEAST_NUMBERS = 8  # of a batch
-_CROSSINGS = 3  # of the mean of all, by the means of batches
-_LARGEST = 1e100  # of a number, whose square is still finite
+_CROSSINGS = 3  # crossings of the overall mean by batch means
+_LARGEST = 1e100  # largest number: its square is still finite
 
 _Memory = Mapping[str, Any]
 """Of labels: ``batches``, their number; ``counts``, the labels of each class; ``pairs`` and
@@ -38,7 +38,7 @@ Of numbers: their number, mean and squares, all ``within`` their batches and all
 @register
 @dataclass(frozen=True)
 class UnshuffledData(Rule):
-    """Training batches are sorted: they hold one class or one range of values after the other.
+    """Training batches are sorted: each contains one class or one range of values.
 
     Fires when the intraclass correlation of labels is above ``correlation`` after ``batches`` saved
     batches, and the most frequent class of a batch has changed at least twice. It is (q − p) / (1 −

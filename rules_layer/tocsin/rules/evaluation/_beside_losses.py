@@ -10,7 +10,7 @@ from tocsin.model import Mode
 from tocsin.rules._rule import State, Step
 from tocsin.rules._series import points
 
-_LOSSES = 5  # of each mode, of which the mean is compared
+_LOSSES = 5  # losses of each mode whose mean is compared
 
 
 def with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:

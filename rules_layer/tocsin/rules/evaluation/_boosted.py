@@ -22,16 +22,16 @@ from tocsin.rules._verdicts import (
 )
 from tocsin.rules._window import rounded
 
-_BETTER = 0.02  # of the loss after the first round: evaluations must win more
+_BETTER = 0.02  # of the loss after the first round: evaluations must improve by more
 _SOON = 5  # rounds, until the first save
-_SINCE = 10  # rounds without a better one
-_SINCE_ERRORS = 30  # of a share of errors, which falls in steps
+_SINCE = 10  # rounds without an improvement
+_SINCE_ERRORS = 30  # the same for error rates, which fall in steps
 _ERRORS = re.compile(r"error(?![a-z])")
-_AT_ALL = 100  # rounds, after which even a slow one has won something
+_AT_ALL = 100  # rounds after which even a slow model has improved
 _TRAINED = ""  # no loss has this name
-_BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
-_FAR = 5.0  # times the training loss of the first round, in which the model is next to a constant
-_SLOWLY = 0.3  # of its first, that a training loss has left for so long: the first won little
+_BY_HEART = 0.1  # of the first loss: training memorises below it, evaluations must improve by it
+_FAR = 5.0  # times the training loss of the first round, when the model is almost constant
+_SLOWLY = 0.3  # of the first loss: the limit for training that improves slowly
 
 TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
 """Reads what only boosted trees have; other rules read it, too."""

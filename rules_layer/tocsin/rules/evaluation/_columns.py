@@ -25,18 +25,18 @@ from tocsin.rules._verdicts import (
 from tocsin.rules._window import rounded
 from tocsin.rules.skill._pairing import percent
 
-_ROWS = 64  # with a value, of a column that is compared
+_ROWS = 64  # values that a compared column needs
 _APART = 0.75  # of the distance between quartiles, about one standard deviation: medians differ
 _FACTOR = 2.0  # between the distances of quartiles
 _FEW = 2  # columns: one that differs may be a date, or a number of rows
 _ROUNDS = 10  # after the first one
 _FAR = 1e100  # squares of larger numbers are not finite
-_WON = 0.25  # of what training has won by its loss: evaluations that won more do not suffer
-_ERRORS = 6.0  # standard errors of a quartile, within which it is that of the same column
+_WON = 0.25  # of the improvement of training: evaluations that improved more are healthy
+_ERRORS = 6.0  # standard errors within which two quartiles are equal
 _NAMED = 6  # columns that a message lists
 _MATCHED = 2 / 3  # of the columns that are far from their place, if some are exchanged
-_CHANCE = 0.5  # of these, that matched as well had all moved the other way
-_OWN = 0.2  # of the distance between quartiles: so far a column lies from its own place, or farther
+_CHANCE = 0.5  # of these, which would also match if all had moved the other way
+_OWN = 0.2  # of the quartile distance: the smallest distance of a moved column from its own place
 
 COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 """Reads the quartiles of each column, and the number of its values: shape (columns, 4)."""

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 _BATCHES = 5  # of TRAIN
 _FACTOR = 3.0  # between the deviations of a feature
 _FAR = 5.0  # deviations, between its means
-_NEAR = 0.3  # deviations, between means that are the same
-_ERRORS = 3.0  # standard errors, within which they are
-_OTHERS = 2  # features that are as in training, at least, and half of all
+_NEAR = 0.3  # deviations between equal means
+_ERRORS = 3.0  # standard errors between equal means
+_OTHERS = 2  # features that must agree with training, and at least half of all
 _SAME = 1.5  # between deviations, of these
-_TWO_VALUES = 0.98  # of the variance of mean squares that means explain
-_ROUNDING = 1e-12  # of a variance: so little is that of equal numbers
+_TWO_VALUES = 0.98  # share of the variance of mean squares that the means explain
+_ROUNDING = 1e-12  # of a variance: a smaller one is that of equal numbers
 _EDGE = math.sqrt(3)  # deviations from the mean to the end of an even distribution
-_ALIKE = 0.25  # deviations between the means of features that are one quantity, as in a series
-_ALIKE_IN_ONE = 1.0  # the same of an evaluation, of which one batch may be known
-_TOUCH = 2.5  # deviations of both, between means of what goes on where the other ended
-_GROWS = 4.0  # times the deviation, of a series that goes on
+_ALIKE = 0.25  # deviations between means of features of one quantity, as in a series
+_ALIKE_IN_ONE = 1.0  # the same for an evaluation, of which one batch may be known
+_TOUCH = 2.5  # deviations between the means of a series and its continuation
+_GROWS = 4.0  # growth of a continued series, in deviations
 
 Sums = Sequence[float]
 

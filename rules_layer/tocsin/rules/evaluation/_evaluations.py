@@ -1,4 +1,4 @@
-"""Follows evaluations, what they win over a constant guess, and what of it they lose again."""
+"""Follows the improvement of evaluations over a constant prediction, and its loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, read_los
 from tocsin.rules.evaluation._starts import Start, is_known, with_starts
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, sites
 
-_TOGETHER = 3  # evaluations, of which the median counts
+_TOGETHER = 3  # evaluations whose median counts
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def follow_evaluations(
     *,
     with_start: bool,
 ) -> Evaluations:
-    """Add a step to what is known of evaluations, ``with_start`` of the untrained model, too."""
+    """Add a step to the memory of evaluations; ``with_start``: also of the untrained model."""
     losses = select_losses(step.tensors["losses"], regex)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, direction)
     starts = state.get("starts", {})
@@ -85,7 +85,7 @@ def _with_evaluation(
 
 
 def _lost_share(won: Mapping[str, Any]) -> float | None:
-    """Return the largest share that is lost of what was won once; None if nothing is known."""
+    """Return the largest lost share of an earlier improvement; None if unknown."""
     known = [(each["best"] - each["level"]) / each["best"] for each in won.values() if each["best"]]
     return max(known, default=None)
 

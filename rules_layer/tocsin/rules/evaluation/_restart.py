@@ -12,10 +12,10 @@ from tocsin.rules._series import points
 WEIGHTS = Read(roles=(Role.WEIGHT,), fields=("size", "l1", "update_l1"))
 """Reads how far weights have moved since the last save."""
 
-_REPLACED = 0.9  # of a weight's mean size: it hardly depends on what it was before
+_REPLACED = 0.9  # of a weight's mean size: it hardly depends on its earlier value
 _MOST = 0.5  # of the elements that have changed
 _LEARNED = 0.5  # of the first loss, or less
-_BACK = 2 / 3  # of what had been won is lost
+_BACK = 2 / 3  # of the improvement is lost
 
 
 def has_restarted(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:

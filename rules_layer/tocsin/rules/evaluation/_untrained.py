@@ -1,4 +1,4 @@
-"""Judges evaluation losses beside the loss that training began with: that of an untrained model."""
+"""Judges evaluation losses against the first training loss, of the untrained model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tocsin.rules.evaluation._starts import is_known, with_starts
 _PATIENCE = 200  # training steps before the first look
 _EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
-_FELL = 0.5  # of the first loss, that the training loss must have fallen by
-_LEFT = 0.05  # of the first loss: in training nearly all is learned, perhaps memorised
+_FELL = 0.5  # of the first loss: the fall that training needs
+_LEFT = 0.05  # of the first loss: training has learned almost everything
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
-_SKILL = 0.05  # below that start: evaluations have skill
+_SKILL = 0.05  # below the start: evaluations have skill
 _LOST = 0.2  # of it: they got worse, which is overfitting
-_STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
+_STAYED = 0.5  # of the first evaluation loss, which later ones stay above
 
 
 def judge_by_start(

@@ -26,7 +26,7 @@ from tocsin.rules._verdicts import (
 )
 from tocsin.rules._window import rounded
 
-_EQUAL = 1e-4  # of a loss: a model that is updated changes it by more
+_EQUAL = 1e-4  # of a loss: updates change it by more
 _VARIES = 0.01  # of a training loss, by which its saves differ at least
 _NOTHING = 1e-3  # of the first loss: there is nothing left to learn
 _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")  # their shares are equal by chance
@@ -58,9 +58,9 @@ class EvaluationUnchanged(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "The schedule has reduced the learning rate to nothing, for example because it counts "
-        "epochs but is stepped per batch; gradients are 0; or the optimizer or the evaluation uses"
-        " another model."
+        "The schedule has reduced the learning rate to 0, for example because it counts epochs but"
+        " is stepped per batch; gradients are 0; or the optimizer or the evaluation uses another "
+        "model."
     )
     advice: ClassVar[str] = (
         "Print the learning rate, the gradient norm and one weight at two steps. The first of them"

@@ -17,10 +17,10 @@ from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_pr
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
-_CLEARLY = 0.05  # better, as a share of the loss of a guess
-_TOGETHER = 3  # evaluations, of which the median counts
-_LOST = 0.2  # of what evaluations had won: they got worse
-_BY_HEART = 0.95  # the share by which a training loss is below that of a guess
+_CLEARLY = 0.05  # clear improvement, as a fraction of the loss of a constant prediction
+_TOGETHER = 3  # evaluations whose median counts
+_LOST = 0.2  # of the improvement of evaluations: they got worse
+_BY_HEART = 0.95  # fraction by which training loss is below that of a constant prediction
 
 
 @register

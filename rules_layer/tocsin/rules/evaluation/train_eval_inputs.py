@@ -33,12 +33,12 @@ _ROWS = 4  # of a batch: fewer show too little of a feature's variance
 _MANY_ROWS = 8  # of each batch, to judge means
 _BATCHES = 5  # of TRAIN
 _DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
-_FAR = 3.0  # or by so many, where it is not known whether evaluations suffer
-_ERRORS = 6.0  # and by so many standard errors
-_WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
-_OF_WON = 0.25  # of what training has won: so much larger it is where one feature differs
+_FAR = 3.0  # deviations, if the evaluation loss is unknown
+_ERRORS = 6.0  # and standard errors
+_WORSE = 0.2  # largest excess of evaluation loss over training loss, as a fraction of it
+_OF_WON = 0.25  # of training's improvement: the excess of evaluation loss if one feature differs
 _ONE_QUANTITY = 3  # dimensions, at most, of windows of a series
-_LOST = 0.05  # and of the first one of TRAIN: less is little beside what was learned
+_LOST = 0.05  # and of the first training loss: less is small compared with the improvement
 _DIGITS = 5  # of a number in the state
 
 _Memory = Mapping[str, Any]

@@ -13,7 +13,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable,
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.evaluation._restart import WEIGHTS, has_restarted
 
-_ELEMENTS = 8  # of a sample: those with fewer may be alike by chance
+_ELEMENTS = 8  # elements of a sample: smaller ones may be equal by chance
 _COMPARED = 12  # hashes of samples of evaluations
 _EVALUATIONS = 2  # steps of evaluation before judging
 _WHOLE = 0.6  # of all samples, in each batch: evaluations may be of other labels of the same. Their

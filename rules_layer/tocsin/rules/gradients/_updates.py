@@ -17,7 +17,7 @@ from tocsin.rules._window import rounded
 
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
-_FARTHEST = 1000.0  # times as large or small is a rate to try
+_FARTHEST = 1000.0  # largest factor of a suggested learning rate
 
 OBJECTIVES = Read(roles=(Role.OBJECTIVE,), fields=LOSSES.fields)
 """Reads what gradients were computed of, where that is a multiple of the losses."""

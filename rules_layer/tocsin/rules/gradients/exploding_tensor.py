@@ -33,7 +33,7 @@ class ExplodingTensor(Rule):
 
     Parameters
     ----------
-    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    collection_names, tensor_regex: which tensors to watch; the union of both parameters.
     only_nan: allow infinities, as in attention masks.
     lenient: make the exceptions above.
     patience: consecutive saves before non-finite gradients count, if ``lenient``.

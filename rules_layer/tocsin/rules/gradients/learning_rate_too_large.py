@@ -17,7 +17,7 @@ from tocsin.rules.gradients._updates import (
     rate_to_try,
 )
 
-_WINDOW = 5  # saves of whose losses the median is taken
+_WINDOW = 5  # saves whose median loss is compared
 _BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
 _RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 
@@ -27,13 +27,13 @@ _RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 class LearningRateTooLarge(Rule):
     """The weights change erratically and the loss does not fall: the learning rate is too large.
 
-    Fires when at least one update was too large and the loss has not fallen, which ten consecutive
-    saves must agree on. An update is too large if the median over the weights of |Δw| / |w| is at
-    least ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times
-    the loss, with the larger gradient of both saves. Both are per step: for n steps between two
-    saves |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves,
-    has fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of
-    ten times that value. ExplodingTensor reports a loss that is not finite.
+    Fires when this holds in ten consecutive saves: at least one update was too large, and the loss
+    has not fallen. An update is too large if the median over the weights of |Δw| / |w| is at least
+    ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times the
+    loss, with the larger gradient of both saves. Both are per step: for n steps between two saves
+    |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves, has
+    fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of ten
+    times that value. ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class LearningRateTooLarge(Rule):
             return state, measured(HEALTHY, thrown, self.threshold)
         weight = update.weight if update is not None else step.tensors["weights"][0]
         detail = (
-            f"a step changed the weights, such as {weight.name}, by {state['thrown']:.2g} of their"
-            f" size, and the loss went from {first:.3g} to {last:.3g}"
+            f"one step changed weights such as {weight.name} by {100 * state['thrown']:.0f} % of "
+            f"their size, and the loss went from {first:.3g} to {last:.3g}"
             f"{rate_to_try(step, state.get('gain', 0.0))}"
         )
         evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}

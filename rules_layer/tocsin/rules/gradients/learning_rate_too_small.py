@@ -17,8 +17,8 @@ from tocsin.rules.gradients._updates import (
     rate_to_try,
 )
 
-_ENOUGH = 6  # after so many large enough updates the learning rate is not too small
-_WINDOW = 5  # a level is the median of so many saves
+_ENOUGH = 6  # number of large updates after which the rate is not too small
+_WINDOW = 5  # number of saves whose median is the level
 _STEADY = 1.6  # a pace that changed by less than this factor is neither warm-up nor decay
 
 

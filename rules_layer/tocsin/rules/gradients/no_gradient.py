@@ -16,7 +16,7 @@ _NAME = 80  # characters of a worker and a gradient
 @register
 @dataclass(frozen=True)
 class NoGradient(Rule):
-    """All gradients are exactly zero, although the loss is not: nothing is learned any more.
+    """All gradients are exactly zero although the loss is not: the model no longer learns.
 
     Gradients that are saved at the same step belong together: those of one optimizer, where several
     take turns. Fires when all of them were zero in ``saves`` of their consecutive saves, and a loss

@@ -14,13 +14,12 @@ from tocsin.rules.gradients._updates import RATE_READS, followed, missing_inputs
 @register
 @dataclass(frozen=True)
 class UpdateTooLarge(Rule):
-    """Updates overshoot: steps go much further than the loss allows, and the loss is not better.
+    """Updates overshoot: steps are far larger than the loss allows, and the loss does not improve.
 
     To first order, a step reduces the loss by at most |g| |Δw|, gradient times update. Fires when
     that is more than ``overshoot`` times the loss, or times the range of all losses so far if that
     is larger. This must hold in ``saves`` consecutive saves, none of which has the best loss so
-    far. For n steps between two saves, |Δw| is divided by √n, since such steps partly cancel. It
-    has no unit.
+    far. For n steps between two saves, |Δw| is divided by √n, since such steps partly cancel.
 
     Parameters
     ----------

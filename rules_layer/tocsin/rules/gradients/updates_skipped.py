@@ -32,10 +32,10 @@ class UpdatesSkipped(Rule):
     """The guard of the hook skipped updates whose loss or gradients are not finite.
 
     Reads the counts of a hook with ``guard=True``. Fires when a worker skipped an update in the
-    last ``window`` saves and ``patience`` updates have followed, which tell one bad batch from a
-    model that no longer trains. Severity ``info``: one bad batch is survived. Severity
-    ``critical`` when three or more updates were skipped, and at least ``share`` of all since the
-    first of them. A finding keeps its severity until it is resolved.
+    last ``window`` saves and ``patience`` updates have followed, to tell one bad batch from a model
+    that no longer trains. The severity is ``info``: training survives one bad batch. It is
+    ``critical`` when three or more updates were skipped, and at least ``share`` of all updates
+    since the first of them. A finding keeps its severity until it is resolved.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 _HIDDEN = re.compile(r"weight_hh(?![a-z])|recurrent_kernel")  # multiplied by the last state
 _EXPERT = re.compile(r"experts?(?![a-z])", re.IGNORECASE)
 _ZEROS = 8  # saves in a row: a small batch may leave all units of a layer off
-_MOST_ZEROS = 64  # gradients that are zero and followed
+_MOST_ZEROS = 64  # zero gradients that are followed
 _ALONE = 1e-7  # least mean of a gradient without others, and of all in profile sagemaker
 
 

@@ -46,7 +46,7 @@ def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
     if gain <= limit:
         return None
     detail = (
-        f"variance x connections of {weight.name} is {gain:.3g}, and at least as large in half of "
+        f"variance × connections is {gain:.3g} in {weight.name} and at least as large in half of "
         f"the weights; about 1 is usual, the limit is {limit:g}"
     )
     found = violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
@@ -73,7 +73,7 @@ def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float)
         return None
     gain, _, weight = wide[0]
     detail = (
-        f"{len(wide)} of {len(known)} layers start with weights that are too large: variance x "
+        f"{len(wide)} of {len(known)} layers start with weights that are too large: variance × "
         f"inputs is {gain:.3g} in {weight.name} and more in the others; 1 to 2 is usual"
     )
     found = violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)

@@ -24,7 +24,7 @@ class AllZero(Rule):
 
     Parameters
     ----------
-    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    collection_names, tensor_regex: which tensors to watch; the union of both parameters.
     threshold: % of the elements.
     weights: watch weights if nothing is selected.
 

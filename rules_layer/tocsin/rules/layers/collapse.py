@@ -20,10 +20,10 @@ from tocsin.rules._window import rounded
 from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
 
 _ROWS = 8  # fewer samples show no variation
-_COLUMNS = 8  # fewer are no embedding: a value, a position
-_FIRST = 5  # saves at the start, of which the most is compared
+_COLUMNS = 8  # fewer columns are not an embedding
+_FIRST = 5  # first saves, whose largest variation is compared
 _MOST = 8  # outputs that are followed
-_HALF = 0.5  # of the variation of the labels: less of it is a warning
+_HALF = 0.5  # of the starting deviation: less is a warning
 
 SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
 
@@ -45,7 +45,7 @@ class Collapse(Rule):
     ----------
     share: largest fraction of the start that counts as collapsed.
 
-    Example: a contrastive loss whose negatives are missing maps all images to one point.
+    Example: a contrastive loss without negative pairs maps all images to one point.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "resolve": 5}

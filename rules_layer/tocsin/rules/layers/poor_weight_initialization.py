@@ -93,7 +93,9 @@ class PoorWeightInitialization(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING or not any(step.tensors.values()):
-            return state, not_applicable(Reason.NO_TENSOR, "nothing that shows initial weights")
+            return state, not_applicable(
+                Reason.NO_TENSOR, "no weights, gradients or activation inputs"
+            )
         saves = state.get("saves", 0) + 1
         if saves > self.steps:
             return state, UNDECIDED

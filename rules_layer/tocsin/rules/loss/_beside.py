@@ -14,7 +14,7 @@ from tocsin.rules._window import rounded
 
 _ENOUGH = 3  # saves in a window
 _MOST_SAVES = 60  # of the run's own window
-_SCALE = 3.0  # times: losses that start farther apart are not of one scale
+_SCALE = 3.0  # largest ratio of starts: beyond it, losses have different scales
 
 Save = Sequence[float]
 """A step of the mode, and a number at it."""

@@ -11,8 +11,8 @@ from tocsin.rules.skill._pairing import MOST_SITES, added, bounds, recent, sites
 
 _BLOCKS = 16  # of comparisons
 _GROWN = 0.05  # skill, since the first comparisons
-_KNOWS = 0.1  # skill, which no untrained model has of classes: it was trained before
-_KNOWS_NUMBERS = 0.5  # of which one that adds to its inputs has some untrained
+_KNOWS = 0.1  # skill for classes that no untrained model has: it was trained before
+_KNOWS_NUMBERS = 0.5  # the same for numbers, where an untrained residual model has some skill
 _CLASSES = ("cross_entropy", "nll_loss")
 
 

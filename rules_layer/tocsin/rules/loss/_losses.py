@@ -14,7 +14,7 @@ from tocsin.rules._spikes import LOSSES_BETWEEN, with_spikes, without_spikes
 from tocsin.rules._verdicts import not_applicable, violation, worst_verdict
 from tocsin.rules._window import tracked
 
-NOT_FINITE = 3  # saves in a row: such a loss does not come back
+NOT_FINITE = 3  # consecutive saves: such a loss does not recover
 
 Remember = Callable[[Memory, float], Memory]
 """Adds a cost to the memory of its series."""
@@ -57,7 +57,7 @@ def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
     found, kinds = with_level(step.tensors["losses"], named=named)
     if found or not kinds:
         return found, "no loss whose value is known"
-    return found, f"the level of a loss says nothing in {kinds} training"
+    return found, f"the level of a loss has no meaning in {kinds} training"
 
 
 def judge_losses(
@@ -104,7 +104,7 @@ def judge_series(
 
 def lost_for_good(point: Point) -> Verdict:
     """Say that a loss was not finite for NOT_FINITE saves."""
-    detail = f"{point.tensor.name} is {point.value} and was not finite for {NOT_FINITE} saves"
+    detail = f"{point.tensor.name} is {point.value}: not finite for {NOT_FINITE} consecutive saves"
     return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
 
 

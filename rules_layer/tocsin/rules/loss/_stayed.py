@@ -18,9 +18,9 @@ from tocsin.rules._window import rounded
 _MOST = 4  # losses of each kind
 _NAME = 40  # letters of a name
 _FIRST = 5  # saves, of which the mean is the start
-_EVALUATIONS = 5  # as many make fewer saves of training enough
-_NO_BETTER = 0.03  # of the loss of the first evaluation, that the mean of the others may win
-_MUCH_BETTER = 0.1  # of it, that none of them may
+_EVALUATIONS = 5  # evaluations after which fewer training saves are enough
+_NO_BETTER = 0.03  # of the first evaluation loss: improvement of the mean that does not count
+_MUCH_BETTER = 0.1  # of it: improvement that no evaluation may reach
 _ERRORS = 2.0  # standard errors
 _SOME = 0.02  # of the start: a smaller fall is chance
 _ROSE = 0.05  # of the start

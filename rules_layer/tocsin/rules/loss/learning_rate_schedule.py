@@ -13,7 +13,7 @@ from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import rounded
 from tocsin.rules.loss._losses import judge_series
 
-_STEPS = 200  # of training, in which a rate may rise by any factor, too
+_STEPS = 200  # training steps in which a rate may also rise by any factor
 
 
 @register
@@ -92,7 +92,8 @@ class LearningRateSchedule(Rule):
             return measured(found, rate, self.jump * highest)
         if all(self._has_vanished(memory) for memory in series.values()):
             low = after["low"]
-            detail = f"{name} is {rate:.3g}, as low for {low} saves; its maximum was {highest:.3g}"
+            was = f"its maximum was {highest:.3g}"
+            detail = f"{name} is {rate:.3g}, and was this low for {low} saves; {was}"
             evidence = {"learning_rate": rate, "highest": highest, "saves": low}
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)
             return measured(found, rate, self.vanished * highest, "below")

@@ -41,11 +41,12 @@ class LossNotDecreasing(Rule):
 
     Fires when a loss that is judged every ``num_steps`` steps fell by less than ``diff_percent`` %
     since its start, twice in a row, or is not finite. The start is the larger of the first save and
-    the median of the first five. Does not fire once a loss of the run was ``settled_percent`` %
-    below its start, or while one of several is as much above: competing losses fall in turns. Nor
-    where noise is larger than that, or comparisons with shuffled labels show skill. The level of a
-    loss says nothing below 0, and in adversarial, reinforcement, metric, ranking and
-    self-supervised learning: such a loss is judged only if you name it.
+    the median of the first five. Does not fire once any loss of the run was ``settled_percent`` %
+    below its start, or while one of several is as far above: competing losses fall in turns. Nor
+    does it fire if the noise is larger than that, or if comparisons with shuffled labels show
+    skill. The level of a loss has no meaning below 0, and in adversarial, reinforcement, metric,
+    ranking and self-supervised
+    learning: such a loss is judged only if you name it.
 
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
     allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not

@@ -29,10 +29,9 @@ class LossOscillating(Rule):
     sample) does not fire. Does not fire while another loss of the run has fallen: competing losses
     (a GAN's) fall in turns.
 
-    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
-    upper quartile of 64 consecutive steps before. LossSpike reports
-    spikes that are rarer.
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
+    least four windows of 50 steps. A spike is a loss above ten times the largest upper quartile of
+    64 consecutive steps before. LossSpike reports spikes that are rarer.
 
     Parameters
     ----------

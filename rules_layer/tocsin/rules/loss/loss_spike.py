@@ -26,9 +26,9 @@ class LossSpike(Rule):
     learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
     A loss that was 0 until now only begins. ExplodingTensor reports a loss that is not finite.
 
-    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not, in four or more moments of 50 steps. A spike is a loss above ten times the largest
-    upper quartile of 64 consecutive steps before.
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
+    least four windows of 50 steps. A spike is a loss above ten times the largest upper quartile of
+    64 consecutive steps before.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class LossTooGoodTooSoon(Rule):
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = (
         "The label, or something computed from it, is among the inputs; the evaluation set is part "
-        "of the training set; or so many labels are masked that nothing is left to predict."
+        "of the training set; or nearly all labels are masked."
     )
     advice: ClassVar[str] = (
         "Train without one group of inputs at a time to find the one that leaks the label, and "

@@ -27,10 +27,10 @@ _TOGETHER = 0.06  # of the blocks, which are judged together
 _IN_A_ROW = 3  # blocks that end worse
 _SIGNS = 8  # changes of sign of a loss that has no level
 _LARGEST = 1e300  # sums of larger losses are not finite
-_FAST_SAVES, _FAST_TIMES = 5, 10.0  # saves in a row that are so many ranges above the best
-_WITHOUT_END = 0.9  # share of what was learned, of a loss below zero
-_NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
-_LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
+_FAST_SAVES, _FAST_TIMES = 5, 10.0  # consecutive saves above the best, and their distance in ranges
+_WITHOUT_END = 0.9  # share of the improvement, for a loss below zero
+_NOTICED = 0.01  # of the level: a smaller rise does not count,
+_LEARNED = 20.0  # fall in multiples of the noise from which even small rises count
 
 _Compared = tuple[bool, float, float]
 """A comparison of the end of a loss with its best: worse or not, the end, the limit."""
@@ -47,7 +47,7 @@ class LossWorse(Rule):
     of what had been learned (90 % below 0). A loss that never fell must be above its start and
     above 90 % of all earlier saves. Also fires when five consecutive saves are above the best by
     ten times the whole range of the loss, and when three are not finite. Ignores a loss that
-    crosses zero, and one beside which another has fallen: competing losses rise in turns. Losses
+    crosses zero, and all losses while one of several falls: competing losses rise in turns. Losses
     without a level (adversarial, reinforcement, metric, ranking, self-supervised) are judged only
     if you name them.
 

@@ -25,7 +25,7 @@ from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
 from tocsin.rules.skill._pairing import SKILLS
 
 _FIRST = 5  # saves whose median is the start
-_BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
+_BY_NOISE = 6.0  # deviations by which a loss below zero must fall
 
 
 @register

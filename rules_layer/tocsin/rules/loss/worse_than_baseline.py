@@ -30,10 +30,10 @@ from tocsin.rules._window import in_digits
 from tocsin.rules.loss._beside import Level, level_at, own_level, remembered, same_scale
 
 _MOST_RUNS = 8  # each is read as a whole
-_MOST_SERIES = 16  # losses of a run: more are those of single classes
+_MOST_SERIES = 16  # losses of a run: more are losses of single classes
 _ERRORS = 3.0  # standard errors: one run in 700 differs by as much without a cause
 _ORDER = (Outcome.VIOLATION, Outcome.HEALTHY, Outcome.UNDECIDED)
-_OF_START = 0.1  # of the gradient norm at the start: a smaller difference says nothing
+_OF_START = 0.1  # of the gradient norm at the start: a smaller difference does not count
 
 Beside = tuple[Level, Sequence[tuple[str, Level]]]
 """The run's own level, and those of baselines by the names of these."""
@@ -46,8 +46,8 @@ class WorseThanBaseline(Rule):
 
     Compares losses and the norm of all gradients with those of each baseline at equal steps of the
     same mode, by medians over the last third of the steps (at least three saves). Fires when a
-    training or evaluation loss is above every baseline's by more than ``share`` of what that
-    baseline has improved since its start, and by three standard errors. Fires, too, when the
+    training or evaluation loss exceeds that of every baseline by more than ``share`` of the
+    baseline's improvement since its start, and by three standard errors. Fires, too, when the
     gradient norm is ``gradients`` times above or below every baseline's; with ``slower``, also when
     a step takes that many times as long as in every baseline. Losses that start at more than three
     times a baseline's, or less than a third of it, are not compared.
@@ -131,8 +131,8 @@ class WorseThanBaseline(Rule):
         now, there, start = in_digits(own.now, base.now, base.start)
         what = "evaluation" if phase == EVALUATED else "training"
         detail = (
-            f"{loss}: {what} loss is {now}; that of {run} was {there} at this step, down from "
-            f"{start}. {100 * min(missing, 1):.0f} % of that improvement is missing"
+            f"{loss}: {what} loss is {now}; at this step, {run} had fallen from {start} to "
+            f"{there}. {100 * min(missing, 1):.0f} % of that improvement is missing"
         )
         confidence = round(NormalDist().cdf(min(errors, 8.0)), 6)
         evidence = {"loss": own.now, "baseline": base.now, "confidence": confidence}
@@ -150,7 +150,7 @@ class WorseThanBaseline(Rule):
         if factor <= self.gradients or apart <= enough or len(sides) > 1:
             return measured(HEALTHY, min(factor, self.gradients), self.gradients)
         now, there = in_digits(own.now, base.now)
-        detail = f"the norm of all gradients is {now}; that of {run} was {there} at this step"
+        detail = f"the norm of all gradients is {now}; at this step, it was {there} in {run}"
         evidence = {"norm": own.now, "baseline": base.now}
         fault = violation(Reason.DIFFERENT, detail, _named(GRADIENTS), **evidence)
         return measured(fault, min(factor, 1e300), self.gradients, name="factor")

@@ -13,7 +13,7 @@ from tocsin.rules._rule import Tensor
 from tocsin.rules.machine._machine import samples
 
 _WIDTH = 1.02  # of a bin
-_MOST_BINS = 100  # of a minute; then the fastest are put together
+_MOST_BINS = 100  # bins of a minute; above it, the fastest ones are merged
 _LEAST, _MOST_SECONDS = 1e-6, 1e6  # shorter and longer steps count as these
 
 Counts = Mapping[str, int]

@@ -16,7 +16,7 @@ from tocsin.rules.machine._machine import samples
 
 FEW = 0.05  # of the samples
 
-_PARTS = 5  # that a window is kept in: it is at most a part longer
+_PARTS = 5  # parts of a window, which may be one part too long
 
 Kept = Sequence[int]
 """The number of samples so far; then for each part of the window its size and its counts."""

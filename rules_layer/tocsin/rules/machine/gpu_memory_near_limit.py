@@ -17,7 +17,7 @@ class GPUMemoryNearLimit(Rule):
     Fires when more than ``threshold`` % of a GPU's memory were in use at any time in a minute: the
     next larger batch or longer sequence may fail. The memory in use is that of all processes, and
     includes what a framework has reserved and does not need at present. TensorFlow and JAX reserve
-    almost all at the start unless told otherwise.
+    almost all at the start unless configured otherwise.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from tocsin.rules.machine._machine import (
 )
 
 _BUSY = 90.0  # % of a core
-_OWN = 50.0  # % of a core that the training and its children use, if they are why it is busy
+_OWN = 50.0  # % of a core that the training must use to be the cause
 _WAITING = 50.0  # % of a core's time that it waits for disks
 
 
@@ -33,10 +33,10 @@ class InputBottleneck(Rule):
 
     Fires when in each of five minutes the training waited for data for more than ``share`` of the
     time, and the mean GPU utilization was below ``gpu`` %; without a GPU the share alone decides.
-    The wait is that of ``for batch in hook.data(loader)``, or else the time between two steps,
-    if the GPU is idle during it. Ignores minutes in which no step ended. The finding names the
-    likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or has
-    too few workers.
+    ``for batch in hook.data(loader)`` measures the wait. Without it, the wait is the time between
+    two steps in which the GPU is idle. Ignores minutes in which no step ended. The finding names
+    the likely cause: a core that is always busy, a slow disk, or a loader that is slow to answer or
+    has too few workers.
 
     Parameters
     ----------

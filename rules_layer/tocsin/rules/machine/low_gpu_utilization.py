@@ -56,11 +56,10 @@ class LowGPUUtilization(Rule):
     Parameters
     ----------
     threshold: utilization in %, without a window.
-    minutes: how many minutes are looked at, without a window.
-    threshold_p95: 95th percentile of the utilization in %.
-    threshold_p5: 5th percentile of the utilization in %.
+    minutes: number of minutes that are judged, without a window. threshold_p95: 95th percentile of
+    the utilization in %. threshold_p5: 5th percentile of the utilization in %.
     window: samples; 0 looks at minutes.
-    patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
 
     Example: for ten minutes both GPUs are 30 % utilized, with a few samples above 50 %.
     """

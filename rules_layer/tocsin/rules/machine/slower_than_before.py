@@ -19,12 +19,12 @@ class SlowerThanBefore(Rule):
     """Steps take longer than they did before in the same training.
 
     Takes the median duration of a training step in each minute, and the median of these over five
-    minutes. Fires when in each of five minutes the least of those five-minute medians so far is
-    less than ``ratio`` of the minute's median.
+    minutes. Fires when, in each of five minutes, the smallest five-minute median so far is less
+    than ``ratio`` times the minute's median.
 
     Parameters
     ----------
-    ratio: the best duration so far, divided by that of now.
+    ratio: the best duration so far, divided by the current one.
 
     Example: steps took 0.20 s at best, and now take 0.27 s (0.74) in five minutes.
     """

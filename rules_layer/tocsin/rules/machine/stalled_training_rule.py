@@ -41,7 +41,7 @@ class StalledTrainingRule(Rule):
     threshold: seconds without a new step.
     stop_training_on_fire: accepted for compatibility, and has no effect: see above.
     training_job_name_prefix: accepted for compatibility, and has no effect: see above.
-    ratio: the limit is at least so many times the longest interval so far.
+    ratio: smallest limit, as a multiple of the longest interval so far.
     collection_names, tensor_regex: which tensors show that the training runs; default: any.
 
     Example: a step is saved every 10 seconds, and then none for half an hour.

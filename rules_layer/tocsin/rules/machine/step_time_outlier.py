@@ -36,10 +36,10 @@ class StepTimeOutlier(Rule):
 
     A training step is an outlier if it takes longer than the median of the last five minutes plus
     five standard deviations (by the median absolute deviation), and than ``ratio`` medians. Fires
-    when a machine has more than ``outliers`` of them, and the time beyond the median that they took
-    is more than ``share`` of all. The time in which the process was ready to run and waited for a
-    core, or the hypervisor took it, does not count: it is no finding about the training. If over
-    half of the steps are slow they are the usual ones: see SlowerThanBefore.
+    when a machine has more than ``outliers`` of them, and the time that they took beyond the median
+    is more than ``share`` of the time of all steps. Time in which the process waited for a core, or
+    in which the hypervisor took the core, does not count: the training did not cause it. If more
+    than half of the steps are slow, see SlowerThanBefore.
 
     Parameters
     ----------

@@ -54,7 +54,8 @@ class TrainingHung(Rule):
     )
     advice: ClassVar[str] = (
         "Take a stack trace of every process (py-spy dump --pid PID, or faulthandler). Look for "
-        "the one that waits elsewhere than the others, and restart from the last model checkpoint."
+        "the one that waits in another place than the others, and restart from the last model "
+        "checkpoint."
     )
 
     minutes: Annotated[int, Meta(ge=1)] = 3

@@ -24,23 +24,23 @@ from tocsin.rules.skill._pairing import (
 )
 
 _PATIENCE = 300  # training steps before the first look
-_CLEAR_SOONER = 150  # at losses that are clearly above the guess's
-_CLEARLY = 0.03  # of the guess's loss above it
+_CLEAR_SOONER = 150  # training steps, if the loss is clearly above a constant prediction
+_CLEARLY = 0.03  # of the constant prediction's loss: clearly above it
 _PATIENCE_FOR_EVALUATIONS = 200  # training steps before evaluations are judged
 _COMPARISONS = 100  # before the first look
 _LOOKS = 2  # in a row
 _NOT_BELOW = 0.005  # of the loss of a constant prediction
-_FAR_ABOVE = 3.0  # times the guess's loss: not even a loss that falls excuses it
+_FAR_ABOVE = 3.0  # times the constant prediction's loss: reported even while the loss falls
 _FAR_PATIENCE = 200  # training steps: by then a loss has come down from a bad start
-_LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
-_ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
-_LEAST_WON = 0.01  # of the guess's loss: less is chance
+_LITTLE_SKILL = 0.1  # skill against shuffled labels: with more, the model has learned something
+_ON_ITS_WAY = 0.25  # of the remaining distance, gained in a quarter of the comparisons
+_LEAST_WON = 0.01  # of the constant prediction's loss: less is chance
 _MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
-_MANY_TIMES = 10  # the guess's loss, from which on a text says so
+_MANY_TIMES = 10  # times the constant prediction's loss, from which the text mentions it
 _EVALUATIONS = 3  # in a row
-_MANY_EVALUATIONS = 8  # if none of them was better than the guess, some skill excuses nothing
-_SOME_SKILL = 0.2  # by other labels, that excuses nothing after so many evaluations
+_MANY_EVALUATIONS = 8  # evaluations worse than a constant prediction, which outweigh some skill
+_SOME_SKILL = 0.2  # skill against shuffled labels that these evaluations outweigh
 _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
 

@@ -17,14 +17,14 @@ from tocsin.rules._window import rounded
 GRADIENTS = Read(roles=(Role.GRADIENT,), fields=("size", "mean", "abs_mean", "max", "min"))
 """Reads gradients; the smallest may be that of the last bias."""
 
-_MOST_CLASSES = 1000  # more have a guess that no small run comes near
-_NO_SUM = 1e-3  # of its sizes: what the gradient of all scores together may be
+_MOST_CLASSES = 1000  # more classes: small runs cannot reach the loss of a guess
+_NO_SUM = 1e-3  # of its sizes: largest sum of the gradients of all scores
 _SAVES = 10  # of training, in which that is so
 _NEARLY_ALL = 0.9  # of the saves
 _SPENT = 300  # steps of training
 _EVALUATIONS = 4  # before judging
 _BETTER = 0.01  # than a guess: once is enough
-_UNIT = (0.75, 1.25)  # of the logarithm: a loss begins here that is a cross-entropy as it is
+_UNIT = (0.75, 1.25)  # of the logarithm: range in which an unscaled cross-entropy begins
 
 
 def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any], Verdict | None]:
@@ -102,8 +102,8 @@ def _verdict(memory: Mapping[str, Any], tensor: Tensor) -> Verdict | None:
     if count < _EVALUATIONS or memory["spent"] < _SPENT:
         return UNDECIDED
     detail = (
-        f"{tensor.name} was never below {low:.3g} in {count} evaluations, and a guess between "
-        f"{memory['classes']} classes has {guess:.3g}"
+        f"{tensor.name} was never below {low:.3g} in {count} evaluations; guessing among "
+        f"{memory['classes']} classes gives {guess:.3g}"
     )
     evidence = {"lowest": low, "guess": guess, "evaluations": count}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)

@@ -33,7 +33,7 @@ TOGETHER = 16
 """Comparisons of a save in training that count as one. The first steps are compared one by one, and
 then only those that are saved; so a save counts, and of a long one each part of this length."""
 
-_STAKES = (0.2, 0.4, 0.8)  # of bets on skill: small and large skill win soonest with one each
+_STAKES = (0.2, 0.4, 0.8)  # stakes of bets on skill, for small and large skill
 _PROOF = math.log(100.0)
 _TIE = 1e-9  # smaller differences of two losses are rounding
 _BATCHES = 8  # of blocks, from which the error of a mean is estimated

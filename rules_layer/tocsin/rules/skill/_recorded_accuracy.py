@@ -24,12 +24,12 @@ BIASES = Read(roles=(Role.BIAS,), fields=("size",))
 
 _ACCURACY = re.compile(r"(?i)(?<![a-z])acc(?:uracy)?(?![a-z])")
 _ERRORS = 3.0  # standard errors that a mean may be from chance
-_NEAR = 0.1  # of chance: so far a mean may always be
+_NEAR = 0.1  # of chance: a deviation that is always allowed
 _SURE = 0.5  # of chance: with larger errors nothing is known
 _LOSS = re.compile(r"(?i)(?:^|[/_.])loss$")
-_LEAST_LOSS = 0.66  # of a guess between two classes, and a little less
+_LEAST_LOSS = 0.66  # loss of a guess between two classes, and a little less
 _FAR = 1e6  # larger losses count as this, so that their mean is finite
-_LARGEST_LOSS = 7.0  # of a guess between a thousand
+_LARGEST_LOSS = 7.0  # loss of a guess among a thousand classes
 
 
 def recorded_accuracy(step: Step) -> Point | None:
@@ -83,7 +83,7 @@ def judge_accuracy(
     """
     after = {**sketched(memory, point.value), "saves": memory.get("saves", 0) + 1}
     if classes is None:
-        missing = "no number of classes beside the accuracy: no bias, nor a loss that is a guess's"
+        missing = "no number of classes: neither an output bias nor the loss of a random guess"
         return after, not_applicable(Reason.NO_TENSOR, missing)
     blocks, chance = after["blocks"], 1.0 / classes
     if after["saves"] < enough or len(blocks) < 4:
@@ -96,8 +96,8 @@ def judge_accuracy(
     if error > _SURE * chance:
         return after, UNDECIDED
     detail = (
-        f"{point.tensor.name} is {means[-1]:.3g} after {after['saves']} saves, as at the first of "
-        f"them: chance for {classes} classes is {chance:.3g}"
+        f"{point.tensor.name} is {means[-1]:.3g} after {after['saves']} saves, no better than at "
+        f"the start: chance for {classes} classes is {chance:.3g}"
     )
     evidence = {"accuracy": means[-1], "chance": chance}
     return after, violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)

@@ -19,7 +19,7 @@ _CONTRADICTED = "; shuffled labels fit better: classes are numbered or ordered d
 @register
 @dataclass(frozen=True)
 class Memorises(Rule):
-    """The model predicts the labels of the training data, but none of the evaluation data.
+    """The model predicts the labels of the training data, but not those of the evaluation data.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
     and labels than for shuffled ones. Fires when over the last half of the saves training has a

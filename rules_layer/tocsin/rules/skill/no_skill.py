@@ -11,7 +11,7 @@ from tocsin.rules.skill._looks import before_finding, judge_training_sites, with
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 
 _COMPARISONS = 24  # before the first look
-_MANY_COMPARISONS = 100  # without a sign of skill: a low one is enough then
+_MANY_COMPARISONS = 100  # comparisons without a sign of skill, after which low skill is enough
 _LOOKS = 2  # in a row
 
 

@@ -10,7 +10,7 @@ from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
 from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, percent, recent
 
-_COMPARISONS = 12  # in what is judged together, at least
+_COMPARISONS = 12  # comparisons that are judged together, at least
 _WINDOW = 0.125  # of all saves
 _LOOKS = 3  # in a row
 
@@ -78,8 +78,8 @@ class SkillLost(Rule):
             return early
         best, skill = memory["best"], memory["skill"]
         detail = (
-            f"{site.tensor.kind or site.tensor.name}: predictions hardly fit their labels better "
-            f"than shuffled ones any more: skill {percent(skill)}, at best {percent(best)}"
+            f"{site.tensor.kind or site.tensor.name}: predictions fit their labels hardly better "
+            f"than shuffled ones: skill is {percent(skill)}, its best was {percent(best)}"
         )
         evidence = {"skill": skill, "best": best, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)

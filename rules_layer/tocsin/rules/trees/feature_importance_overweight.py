@@ -19,11 +19,11 @@ class FeatureImportanceOverweight(Rule):
     Fires when the ``nfeatures`` most important features have more than the share ``threshold`` of
     the importance. The importance is XGBoost's ``weight``: the number of splits by a feature.
 
-    That alone fires on every model with so few features, and on most models in their first rounds,
-    longest with small trees and low learning rates. So profile ``recommended`` judges models with
-    at least ``least_features`` features, after ``settled`` rounds without a new feature, and fires
-    after three saves in a row. The number of features is known if SHAP values or one vector of all
-    importances are saved; else it is the number of features that trees split by.
+    This condition alone fires on every model with few features, and on most models in their first
+    rounds. So profile ``recommended`` judges models with at least ``least_features`` features,
+    after ``settled`` rounds without a new feature, and fires after three saves in a row. The number
+    of features is known if SHAP values or one vector of all importances are saved; else it is the
+    number of features that trees split by.
 
     Parameters
     ----------

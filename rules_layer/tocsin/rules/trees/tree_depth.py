@@ -59,7 +59,7 @@ class TreeDepth(Rule):
         depth, tensor = max(found, key=lambda pair: pair[0])
         if depth <= self.depth:
             return state, measured(HEALTHY, depth, self.depth)
-        detail = f"a tree is {depth} levels deep by {tensor.name}, more than {self.depth:g}"
+        detail = f"a tree in {tensor.name} is {depth} levels deep, more than {self.depth:g}"
         fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, depth=depth, threshold=self.depth)
         return state, measured(fault, depth, self.depth)
 

@@ -15,10 +15,10 @@ class StragglingNode(Rule):
     """A machine computes more slowly than the others of the training.
 
     Compares the median duration of the forward pass in a minute between machines, or of the step
-    where forward passes are not timed. Fires when in each of three minutes the shortest is less
-    than ``ratio`` of a machine's own. Workers that wait for each other at every step have steps of
-    one length: then only their forward passes show which one is slow. A machine without the
-    number is left out.
+    where forward passes are not timed. Fires when, in each of three minutes, the shortest median is
+    less than ``ratio`` times a machine's own. Workers that wait for each other at every step have
+    steps of equal length: only their forward passes then show which one is slow. A machine without
+    this timing is ignored.
 
     Parameters
     ----------

@@ -86,8 +86,8 @@ class StragglingWorker(Rule):
 
     def _found(self, delay: float, worker: str, interval: float) -> Verdict:
         detail = (
-            f"{worker} was {delay:.3g} s later than its peers, "
-            f"which write a step every {interval:.3g} s"
+            f"{worker} wrote its step {delay:.3g} s after its peers, "
+            f"which write one every {interval:.3g} s"
         )
         evidence = {"late_seconds": delay, "interval_seconds": interval}
         return Verdict(Outcome.VIOLATION, Reason.LATE, detail, worker=worker, evidence=evidence)
