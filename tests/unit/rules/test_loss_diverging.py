@@ -142,7 +142,6 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
     assert lost.reason is Reason.NOT_FINITE
     assert lost.detail == "d is nan: not finite for 3 consecutive saves"
 
-
     falls = [make_step("losses", step, {"e": -(1.2**step)}) for step in range(60)]
     detail = judged(rule(), falls)[-1].detail
     assert "still falls as fast as before" in detail
