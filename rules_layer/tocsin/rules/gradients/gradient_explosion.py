@@ -102,8 +102,8 @@ class GradientExplosion(Rule):
         if loss is not None and not math.isfinite(loss):
             loss = None
         after, scale = _with_loss(state, loss)
-        found = layers(step, weights, gradient_norms(step))
-        reach = sum(gradient * size for gradient, _, size in found)
+        trained = layers(step, weights, gradient_norms(step))
+        reach = sum(gradient * size for gradient, _, size in trained)
         now = (reach or norm) / scale
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
