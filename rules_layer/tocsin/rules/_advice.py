@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin import installing
+from tocsin.installing import page
 from tocsin.rules._rule import Rule
 from tocsin.rules._train_eval import is_metric_of_trees
 
@@ -37,4 +37,4 @@ def page_of(rule: type[Rule] | None) -> str:
     """Return the address of a rule's page; empty where there is none, as of custom rules."""
     if rule is None or not rule.__module__.startswith("tocsin.rules."):
         return ""
-    return installing.page(f"docs/rules/{rule.__name__}")
+    return page(f"docs/rules/{rule.__name__}")

@@ -16,8 +16,8 @@ from tocsin.rules.gradients._updates import OBJECTIVES, gradient_norms, layers, 
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
-_LITTLE = 0.1  # of the range of all losses
-_NOW = 3  # saves whose median is the current loss
+_LITTLE = 0.1  # of all that losses have changed
+_NOW = 3  # saves whose median is the loss of now
 
 
 @register
@@ -34,9 +34,9 @@ class GradientExplosion(Rule):
     median, so a lasting explosion stays reported. ExplodingTensor reports gradients that are not
     finite.
 
-    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
-    least four windows of 50 steps. A spike is a gradient norm, relative to the loss, above six
-    times the median of the 64 steps before.
+    Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
+    or not, in four or more moments of 50 steps. A spike is a gradient norm, relative to the loss,
+    above six times the median of the 64 steps before.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ class GradientExplosion(Rule):
         if loss is not None and not math.isfinite(loss):
             loss = None
         after, scale = _with_loss(state, loss)
-        norms_of_layers = layers(step, weights, gradient_norms(step))
-        reach = sum(gradient * size for gradient, _, size in norms_of_layers)
+        trained = layers(step, weights, gradient_norms(step))
+        reach = sum(gradient * size for gradient, _, size in trained)
         now = (reach or norm) / scale
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
