@@ -65,7 +65,7 @@ class Checks:
             loss=self._loss,
             backward=self._backward,
             recorded=self._recorded,
-            left=self._left,
+            left=self._losses.evaluated.left,
             tape=self._losses.tape,
             trouble=step.hook.trouble,
             meter=step.hook.measured(),
@@ -82,11 +82,7 @@ class Checks:
     @property
     def _is_due(self) -> bool:
         """Return whether calls of this pass are looked at, here or by the checks of a user."""
-        return self._when.is_due or (
-            self._custom is not None
-            and self._step.trains
-            and self._custom.takes(events.LossComputed)
-        )
+        return self._when.is_due or (self._custom is not None and self._custom.hears_losses)
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._when.forward_begins()
@@ -101,8 +97,7 @@ class Checks:
             return
         if self._is_first_saved:
             self._spread.forward_begins(root)
-        samples = self._samples.is_due or self._held_out.is_due
-        samples = samples and self._wanted.samples
+        samples = self._wanted.samples and (self._samples.is_due or self._held_out.is_due)
         if not (self._wanted.contracts or samples or self._is_due):
             return
         self._given(class_name(root), args, kwargs)
@@ -141,7 +136,8 @@ class Checks:
         if self._wanted.samples and inputs and numbers:
             for sketch in (self._samples, self._held_out):
                 if sketch.is_due:
-                    sketch.forward_begins(inputs.tensors)
+                    with self._step.hook.measured():
+                        sketch.forward_begins(inputs.tensors)
         self.events.tell(events.InputsGiven, inputs, first=self._is_first_of_updates)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
@@ -252,7 +248,7 @@ class Checks:
 
     def _loss(self, call: LossCall) -> None:
         inputs = self._calls.inputs
-        if not self._calls.inside and self._losses.is_guess(call, inputs.tensors):
+        if not self._calls.inside and self._losses.evaluated.is_guess(call, inputs.tensors):
             return
         self.events.tell(events.LossComputed, call, tuple(inputs.tensors))
         if not self._when.is_due:
@@ -280,15 +276,9 @@ class Checks:
         if unordered is not None:
             self.events.tell(events.OrderIgnored, unordered)
 
-    def _left(self, tensor: Any, asked: int | None) -> None:
-        """A tensor has become an array or a list, or is ``asked`` where it is that class: labels,
-        perhaps."""
-        if self._step.evaluates:
-            self._losses.left(tensor, asked)
-
     def _flush(self) -> None:
         if self._step.evaluates:
-            self._losses.flush()
+            self._losses.evaluated.flush()
             self._held_out.flush()
         if self._step.trains:
             self._samples.flush()

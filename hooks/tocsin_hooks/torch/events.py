@@ -128,17 +128,20 @@ class PassForgotten:
     """Nothing more of the last forward pass is to come."""
 
 
-# Calls until gradients are computed. The first and ``Dropped`` and ``Limited`` also within passes.
+# Calls until gradients are computed.
 
 
 @dataclass(frozen=True)
 class Called:
-    """A function of PyTorch gave ``found``."""
+    """A function of PyTorch gave ``found``. ``inside``: of a forward pass, or else after the model
+    was given ``inputs``."""
 
     function: Callable[..., Any]
     args: Any
     kwargs: Mapping[str, Any]
     found: Any
+    inside: bool
+    inputs: GivenInputs
 
 
 @dataclass(frozen=True)
@@ -150,45 +153,10 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Limited:
-    """A function that is not defined everywhere, as a logarithm, gave ``found``."""
-
-    found: Any
-
-
-@dataclass(frozen=True)
 class Detached:
     """A tensor is going to be detached."""
 
     tensor: Tensor
-
-
-@dataclass(frozen=True)
-class Subtracted:
-    """Two values were subtracted, after the model was given ``inputs``."""
-
-    one: Any
-    other: Any
-    found: Any
-    inputs: GivenInputs
-
-
-@dataclass(frozen=True)
-class Multiplied:
-    """Two values were multiplied, after the model was given ``inputs``."""
-
-    one: Any
-    other: Any
-    found: Any
-    inputs: GivenInputs
-
-
-@dataclass(frozen=True)
-class Differentiated:
-    """The script took derivatives by ``inputs`` itself."""
-
-    inputs: Any
-    found: Any
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.tape import Tape
+from tocsin_hooks.torch.contracts.across import DIFFERENCES
 from tocsin_hooks.torch.dispatcher import Dispatcher
-from tocsin_hooks.torch.events import BackwardEnds, Multiplied, Subtracted
+from tocsin_hooks.torch.events import BackwardEnds, Called
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -29,9 +30,8 @@ class Seen:
         self.others: list[str] = []
         self.errors: list[Exception] = []
         events = Dispatcher(lambda _, error: self.errors.append(error))
-        names = {Subtracted: "difference", Multiplied: "product", BackwardEnds: "after"}
-        for event, name in names.items():
-            events.subscribe(event, self, lambda _, name=name: self.others.append(name))
+        events.subscribe(Called, self, self.called)
+        events.subscribe(BackwardEnds, self, lambda _: self.others.append("after"))
         self.window = LossWindow(
             Listener(
                 events=events,
@@ -44,6 +44,10 @@ class Seen:
                 meter=Meter(),
             )
         )
+
+    def called(self, event: Called) -> None:
+        if event.function in DIFFERENCES:
+            self.others.append("difference")
 
 
 @pytest.fixture

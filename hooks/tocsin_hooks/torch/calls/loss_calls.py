@@ -29,21 +29,8 @@ from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.dispatcher import Dispatcher
 
-_DIFFERENCES = frozenset(
-    getattr(owner, name)
-    for owner in (torch, torch.Tensor)
-    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
-    if hasattr(owner, name)
-)
-_PRODUCTS = frozenset(
-    getattr(owner, name)
-    for owner in (torch, torch.Tensor)
-    for name in ("mul", "multiply", "__mul__", "__rmul__")
-    if hasattr(owner, name)
-)
 _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
 _LEAVES |= {F.one_hot, torch.Tensor.unbind, torch.unbind}  # each sample by itself
-_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
 _EQUALS = frozenset({torch.eq, torch.Tensor.eq, torch.Tensor.__eq__})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
@@ -216,27 +203,15 @@ def _after(
     if call is not None:
         listener.tape.after(call, args[0] if args else None, found)
         listener.recorded(call, found)
-    tell = listener.events.tell
-    tell(events.Called, func, args, kwargs, found)
+    inside, to = listener.inside, listener.events
+    to.tell(events.Called, func, args, kwargs, found, inside, listener.inputs)
     if func in _BACKWARDS:
-        tell(events.BackwardEnds)
+        to.tell(events.BackwardEnds)
     elif func in PARAMETERS:
         listener.loss(loss_call(func, args, kwargs, found))
-    elif share := _dropped(func, args, kwargs):
-        if listener.inside:
-            tell(events.Dropped, share, found)
-    elif func in _LIMITED:
-        tell(events.Limited, found)
-    elif listener.inside:
-        return
-    elif func is torch.autograd.grad:
-        inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
-        tell(events.Differentiated, inputs, found)
-    elif func in _LEAVES and args:
+    elif inside and (share := _dropped(func, args, kwargs)):
+        to.tell(events.Dropped, share, found)
+    elif not inside and func in _LEAVES and args:
         listener.left(args[0], None)
-    elif func in _EQUALS and len(args) == 2 and type(args[1]) is int:
+    elif not inside and func in _EQUALS and len(args) == 2 and type(args[1]) is int:
         listener.left(*args)
-    elif func in _DIFFERENCES and len(args) == 2:
-        tell(events.Subtracted, args[0], args[1], found, listener.inputs)
-    elif func in _PRODUCTS and len(args) == 2:
-        tell(events.Multiplied, args[0], args[1], found, listener.inputs)

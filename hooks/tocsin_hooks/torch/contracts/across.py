@@ -12,6 +12,18 @@ from tocsin_hooks.torch.autograd import is_view, makes_room
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import is_summed, nodes_of
 
+DIFFERENCES = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
+    if hasattr(owner, name)
+)
+_PRODUCTS = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("mul", "multiply", "__mul__", "__rmul__")
+    if hasattr(owner, name)
+)
 _OF_MAPS = 4  # axes: samples, channels, rows, columns
 _MOST_DIFFERENCES = 16  # of a loss
 _MOST_NODES = 200  # of a loss
@@ -32,19 +44,20 @@ class Broadcasts:
     def loss_forgotten(self, _: events.LossForgotten) -> None:
         self._differences, self._products = [], []
 
-    def subtracted(self, event: events.Subtracted) -> None:
-        if not event.inputs or len(self._differences) >= _MOST_DIFFERENCES:
+    def called(self, event: events.Called) -> None:
+        if event.inside or not event.inputs or len(event.args) != 2:
             return
-        if broken_by_difference(event.one, event.other, event.found, event.inputs.samples):
-            self._differences.append((script_line(), event.found.grad_fn))
+        (one, other), samples = event.args, event.inputs.samples
+        if event.function in DIFFERENCES and len(self._differences) < _MOST_DIFFERENCES:
+            if broken_by_difference(one, other, event.found, samples):
+                self._differences.append((script_line(), event.found.grad_fn))
+        elif event.function in _PRODUCTS and self._found.step.saving:
+            self._multiplied(event)
 
-    def multiplied(self, event: events.Multiplied) -> None:
-        one, other, place = event.one, event.other, script_line()
-        if not (self._found.step.saving and event.inputs):
-            return
-        if not goes_across(one, other, event.inputs.samples):
-            return
-        if self._found.looks_in_step(f"product of {place}"):
+    def _multiplied(self, event: events.Called) -> None:
+        (one, other), place = event.args, script_line()
+        across = goes_across(one, other, event.inputs.samples)
+        if across and self._found.looks_in_step(f"product of {place}"):
             given = other if one.requires_grad else one
             some = given.detach().flatten()[:_COMPARED].clone()
             before = self._factors.get(place)

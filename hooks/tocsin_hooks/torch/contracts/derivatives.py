@@ -49,10 +49,14 @@ class Derivatives:
     def _clear(self) -> None:
         self._followed, self._met = {}, []
 
-    def differentiated(self, event: events.Differentiated) -> None:
-        step, place = self._found.step, script_line()
-        if step.saving and step.mode is Mode.TRAIN:
-            is_zero = self._is_zero(event.inputs, event.found)
+    def called(self, event: events.Called) -> None:
+        if self._followed:
+            self._follow(event)
+        step, args = self._found.step, event.args
+        taken = event.function is torch.autograd.grad and not event.inside
+        if taken and step.saving and step.mode is Mode.TRAIN:
+            place, inputs = script_line(), args[1] if len(args) > 1 else event.kwargs.get("inputs")
+            is_zero = self._is_zero(inputs, event.found)
             if self._found.looks_in_step(f"derivative of {place}") and is_zero:
                 self._found.count("derivative_always_zero", place)
 
@@ -69,10 +73,8 @@ class Derivatives:
             each.numel() >= _LEAST_ELEMENTS and not bool(each.detach().any()) for each in results
         )
 
-    def called(self, event: events.Called) -> None:
+    def _follow(self, event: events.Called) -> None:
         """Follow what is computed of a derivative."""
-        if not self._followed:
-            return
         found = event.found
         given = [each for _, each in tensors_in((event.args, event.kwargs), 8)]
         known = [self._followed[id(each)] for each in given if id(each) in self._followed]

@@ -13,7 +13,7 @@ from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import inputs_of, name_of, viewed_shape
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.contracts.across import broadcasts
+from tocsin_hooks.torch.contracts.across import DIFFERENCES, broadcasts
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.reach import does_not_reach, target_outside_range
 from tocsin_hooks.torch.contracts.softmaxes import (
@@ -43,7 +43,7 @@ class LossContracts:
     def __init__(self, found: Findings) -> None:
         self._found = found
         self._subtracts = False  # labels from predictions, since the model was given its inputs
-        self._differences: list[tuple[str, events.Subtracted]] = []  # with their lines
+        self._differences: list[tuple[str, events.Called]] = []  # with their lines
 
     def loss_computed(self, event: events.LossComputed) -> None:
         call, step = event.call, self._found.step
@@ -59,8 +59,12 @@ class LossContracts:
     def loss_forgotten(self, _: events.LossForgotten) -> None:
         self._differences = []
 
-    def subtracted(self, event: events.Subtracted) -> None:
-        if event.inputs and compares_samples(event.one, event.other, event.inputs.samples):
+    def called(self, event: events.Called) -> None:
+        subtracts = event.function in DIFFERENCES and len(event.args) == 2 and not event.inside
+        if not (subtracts and event.inputs):
+            return
+        one, other = event.args
+        if compares_samples(one, other, event.inputs.samples):
             self._subtracts, place = True, script_line()
             if self._found.step.saving and self._found.looks(f"difference of {place}"):
                 self._differences.append((place, event))
@@ -71,7 +75,7 @@ class LossContracts:
         differences, self._differences = self._differences, []
         for place, each in differences if isinstance(event.loss, torch.Tensor) else ():
             summed = is_summed(event.loss, each.found.grad_fn, weighted=False)
-            if summed and target_outside_range(each.one, each.other):
+            if summed and target_outside_range(*each.args):
                 self._found.count("target_out_of_range", place)
 
     def order_ignored(self, event: events.OrderIgnored) -> None:

@@ -12,6 +12,7 @@ from tocsin_hooks.torch.autograd import argument_of, inputs_of, name_of, result_
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
+_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
 _MOST_CALLS = 64  # of a loss
 _MOST_NODES = 500
 _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
@@ -27,8 +28,8 @@ class UndefinedValues:
         self._found = found
         self._calls: dict[Any, str] = {}  # nodes, with the lines
 
-    def limited(self, event: events.Limited) -> None:
-        node = getattr(event.found, "grad_fn", None)
+    def called(self, event: events.Called) -> None:
+        node = getattr(event.found, "grad_fn", None) if event.function in _LIMITED else None
         if node is not None and len(self._calls) < _MOST_CALLS:
             self._calls[node] = script_line()
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from tocsin.contracts import Contract
@@ -48,8 +47,10 @@ class CustomChecks:
         """Return whether something was found that no saved step holds."""
         return len(self._saved) < len(self._found)
 
-    def takes(self, event: type[Any]) -> bool:
-        return any(each.event is event for each in self._checks)
+    @property
+    def hears_losses(self) -> bool:
+        """Return whether a check is left that takes losses, and the step is one of training."""
+        return self._step.trains and any(each.event is LossComputed for each in self._checks)
 
     def join(self, events: Dispatcher) -> None:
         """Have the checks hear of what happens from now on."""
@@ -63,7 +64,7 @@ class CustomChecks:
         model = self._model()
         if not self._checks or not self._step.trains:
             return
-        if model is not None and self.takes(StepEnds):
+        if model is not None:
             self._events.tell(StepEnds, model, self._step.hook.position[Mode.TRAIN.name] - 1)
         self._seen += 1
         for check in [each for each in self._checks if each.looks <= self._seen]:
