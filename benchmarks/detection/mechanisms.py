@@ -36,9 +36,9 @@ MECHANISMS: Mapping[str, Mapping[str, Any]] = {
     # A policy is known by what it draws, and so is an action that is drawn a second time.
     "sampled_actions": {
         f"{_TORCH}.loss_comparisons:LossComparisons.draws": property(_says(False)),
-        f"{_TORCH}.calls.sampled_actions:SampledActions.drawn_again": _says(None),
+        f"{_TORCH}.contracts.sampled_actions:SampledActions.update_begins": _says(None),
     },
-    "token_probe": {f"{_TORCH}.contracts.token_probe:TokenProbe.broken": _says(())},
+    "token_probe": {f"{_TORCH}.contracts.token_probe:TokenProbe._broken": _says(())},
 }
 """By its name: the attributes of classes, and what takes their place."""
 

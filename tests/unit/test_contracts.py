@@ -20,7 +20,7 @@ from tocsin.contracts import (
 )
 
 HOOKS = Path(__file__).parents[2] / "hooks" / "tocsin_hooks"
-REPORTS = {"_broken", "_count", "breaks", "broken", "contract_name", "here"}
+REPORTS = {"_broken", "_count", "_found", "breaks", "contract_name", "count"}
 REPORTS |= {"save_contract", "save_contracts"}
 
 

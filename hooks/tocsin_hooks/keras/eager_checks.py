@@ -21,7 +21,11 @@ from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.comparisons.skill import Skill
-from tocsin_hooks.torch.contracts.broken import BrokenContracts
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.contracts.inputs import InputContracts
+from tocsin_hooks.torch.contracts.losses import LossContracts
+from tocsin_hooks.torch.dispatcher import Dispatcher
+from tocsin_hooks.torch.events import LossComputed, PassBegins, SavedStepEnds
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_INPUTS = 8
@@ -43,8 +47,9 @@ class EagerChecks:
         self._wanted = Wanted(hook)
         self._skill = Skill(self._step)
         self._samples = SeenSamples(self._step)
-        self._broken = BrokenContracts(self._step)
-        self._passes = 0  # in training
+        self._found = Findings(self._step)
+        self._events = Dispatcher(hook.trouble)
+        self._events.add(LossContracts(self._found), InputContracts(self._found))
         self._compared = 0  # of them
         self._weighted = False  # samples, in training
         self._looks = Counter[str]()  # at losses of the script's own, by the output
@@ -68,7 +73,7 @@ class EagerChecks:
         if step.saving and (step.trains or self._seen is None):
             self._seen = {name: _detached(given.get(name)) for name in ARGUMENTS}
         step.passes += 1
-        self._passes += step.trains
+        self._events.tell(PassBegins)
         compares = self._wanted.skill and self._compares
         contracts = self._wanted.contracts and step.saving
         samples = self._wanted.samples and self._samples.is_due
@@ -99,16 +104,16 @@ class EagerChecks:
     def _check(self, model: Any, given: Given, inputs: list[Any]) -> None:
         for loss in batch_losses(model, given.get("y"), given.get("y_pred")):
             if isinstance(loss, LossCall):
-                self._broken.check_loss(loss, inputs, self._passes)
+                self._events.tell(LossComputed, loss, tuple(inputs))
             elif self._step.trains and self._looks[loss.output] < _LOOKS:
                 self._looks[loss.output] += 1
                 if compares_all(loss.of, loss.target, loss.outputs[0].detach()):
-                    self._broken.here("broadcast_difference")
+                    self._found("broadcast_difference")
         weights = given.get(WEIGHTS)
         if weights is not None and self._step.trains and self._upside_down < _TIMES:
             self._upside_down += are_upside_down(*map(_array, (given.get("y"), weights)))
             if self._upside_down == _TIMES:
-                self._broken.here("class_weights_inverted")
+                self._found("class_weights_inverted")
 
     def _look(self, loss: LossCall | OtherLoss) -> None:
         if isinstance(loss, LossCall):
@@ -119,7 +124,7 @@ class EagerChecks:
         self._skill.compare_by_hand(loss, loss.value, loss.output)
         cancels = self._wanted.contracts and self._skill.ignores_order(loss.output)
         if cancels and loss.compares_labels:
-            self._broken.here("errors_cancel")
+            self._found("errors_cancel")
 
     @property
     def _compares(self) -> bool:
@@ -132,7 +137,8 @@ class EagerChecks:
         if self._step.trains:
             self._samples.flush()
         self._skill.flush()
-        self._broken.flush()
+        self._events.tell(SavedStepEnds, self._step.evaluates, self._step.loss)
+        self._found.flush()
 
 
 def _as_weighted(given: Given) -> tuple[Any, Any]:

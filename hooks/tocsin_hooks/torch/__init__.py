@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocsin_hooks.stop import TrainingStopped
 from tocsin_hooks.torch.custom.check import BadCheck, check
-from tocsin_hooks.torch.custom.events import (
+from tocsin_hooks.torch.events import (
     Finding,
     LossComputed,
     StepEnds,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
 from tocsin_hooks.looks import Wanted
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
@@ -21,9 +21,12 @@ from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.competition import Competition
-from tocsin_hooks.torch.contracts.training import TrainingContracts
-from tocsin_hooks.torch.custom.events import LossComputed
+from tocsin_hooks.torch.contracts.all import CONTRACTS
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.contracts.target_network import TargetNetwork
+from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.custom.running import CustomChecks
+from tocsin_hooks.torch.dispatcher import Dispatcher
 from tocsin_hooks.torch.graph import is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
@@ -32,7 +35,8 @@ from tocsin_hooks.torch.outermost_calls import Call
 
 
 class Checks:
-    """Looks at calls of losses during forward passes and until gradients are computed.
+    """Looks at calls of losses during forward passes and until gradients are computed, and tells
+    checks what happens.
 
     Where two optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing
     is compared there.
@@ -46,69 +50,65 @@ class Checks:
         self._spread = Spread(step)
         self._samples = SeenSamples(step)
         self._held_out = SeenSamples(step, evaluates=True)
-        wanted = Wanted(step.hook)
-        contracts = self._contracts = TrainingContracts(step, wanted)
-        self._competition = Competition(
-            self._competes, contracts.opponents_agree, step.hook.trouble
-        )
-        self._when = LookSchedule(step, wanted, contracts.loop, self._competition)
+        self._wanted = wanted = Wanted(step.hook)
+        self.events = Dispatcher(step.hook.trouble, lambda: wanted.contracts)
+        self._found = Findings(step)
+        self._copies = TargetNetwork(self._found)
+        self._updates = UpdateContracts(self._found)
+        self.events.add(*(make(self._found) for make in CONTRACTS))
+        self.events.add(self._updates, self._copies, self._found)
+        self._competition = Competition(self._competes, self._found)
+        self._when = LookSchedule(step, wanted, self._updates, self._competition)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
-        hook = step.hook
-        self._window = LossWindow(
-            Listener(
-                loss=self._loss,
-                difference=self._difference,
-                product=self._product,
-                backward=self._backward,
-                after_backward=contracts.loop.updates.after_backward,
-                recorded=self._recorded,
-                left=self._left,
-                detached=contracts.detached,
-                dropped=self._dropped,
-                limited=contracts.undefined.called,
-                derived=self._derived,
-                derivatives=contracts.derivatives,
-                axes=contracts.axes,
-                draws=contracts.draws,
-                tape=self._losses.tape,
-                trouble=hook.trouble,
-                meter=hook.measured(),
-            )
+        self._calls = Listener(
+            events=self.events,
+            loss=self._loss,
+            backward=self._backward,
+            recorded=self._recorded,
+            left=self._losses.evaluated.left,
+            tape=self._losses.tape,
+            trouble=step.hook.trouble,
+            meter=step.hook.measured(),
         )
-        self._inputs = GivenInputs()
-        self._inside = False  # of a forward pass
+        self._window = LossWindow(self._calls)
         self._custom: CustomChecks | None = None
         step.before_end.append(self._flush)
 
     def add(self, custom: CustomChecks) -> None:
         """Give events to the checks of a user as well."""
         self._custom = custom
-        self._step.at_end = custom.step_ends
+        custom.join(self.events)
 
     @property
     def _is_due(self) -> bool:
         """Return whether calls of this pass are looked at, here or by the checks of a user."""
-        return self._when.is_due or (
-            self._custom is not None and self._step.trains and self._custom.takes(LossComputed)
-        )
+        return self._when.is_due or (self._custom is not None and self._custom.hears_losses)
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._when.forward_begins()
         self._competition.passed()
-        self._inside = True
+        self._calls.inside = True
         self._operands.begin_pass()
-        self._contracts.begin_pass(first=self._losses.forward_begins())
+        self.events.tell(events.PassBegins)
+        if self._losses.forward_begins():
+            self.events.tell(events.LossForgotten)
         if compiled:
             self.close()
             return
         if self._is_first_saved:
             self._spread.forward_begins(root)
-        samples = self._samples.is_due or self._held_out.is_due
-        samples = samples and self._when.wants_samples
-        if not (self._when.wants_contracts or samples or self._is_due):
+        samples = self._wanted.samples and (self._samples.is_due or self._held_out.is_due)
+        if not (self._wanted.contracts or samples or self._is_due):
             return
         self._given(class_name(root), args, kwargs)
-        self._contracts.forward_begins(root, alone=self._inputs.are_one_sample)
+        self.events.tell(
+            events.ModelCalled,
+            root,
+            alone=self._calls.inputs.are_one_sample,
+            trains=self._step.mode is Mode.TRAIN,
+            judged=self._step.has_losses,
+            first=self._is_first_of_updates,
+        )
         if not self._is_due:
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -120,37 +120,29 @@ class Checks:
         """Return whether anything looks at steps that are not saved."""
         custom = self._custom is not None and self._custom.look
         every_step = self._when.is_every_step
-        return every_step or custom or self._competition.looks or self._contracts.look
-
-    def skipped(self, updates: Mapping[Any, int]) -> None:
-        """There were so many updates by each optimizer that nothing looked at."""
-        self._contracts.skipped(updates)
+        return every_step or custom or self._competition.looks or self._copies.look
 
     @property
     def values_actions(self) -> bool:
         """Return whether what is trained draws actions, as a policy does, or learns their values
         from a copy of itself, as where they were recorded before."""
-        return self._losses.draws or self._contracts.learns_by_a_copy
-
-    def acts(self, root: Any, *, alone: bool) -> None:
-        """The model is called without gradients, and no step begins; ``alone``: one sample."""
-        self._contracts.acts(root, alone=alone)
+        return self._losses.draws or self._copies.are_known
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
         """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
         but the places of tokens."""
-        self._inputs = GivenInputs(own, args, kwargs)
-        numbers = whole or any(each.is_floating_point() for each in self._inputs.tensors)
-        if self._when.wants_samples and self._inputs and numbers:
+        inputs = self._calls.inputs = GivenInputs(own, args, kwargs)
+        numbers = whole or any(each.is_floating_point() for each in inputs.tensors)
+        if self._wanted.samples and inputs and numbers:
             for sketch in (self._samples, self._held_out):
                 if sketch.is_due:
                     with self._step.hook.measured():
-                        sketch.forward_begins(self._inputs.tensors)
-        self._contracts.given(self._inputs)
+                        sketch.forward_begins(inputs.tensors)
+        self.events.tell(events.InputsGiven, inputs, first=self._is_first_of_updates)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
-        self._inside = False
-        self._contracts.forward_ends()
+        self._calls.inside = False
+        self.events.tell(events.PassEnds)
         if not compiled:
             self._ended(class_name(root), output)
         if self._is_due and not (compiled and self._step.mode is not Mode.TRAIN):
@@ -168,9 +160,14 @@ class Checks:
         step = self._step
         return step.saving and step.passes == 1 and step.mode is Mode.TRAIN
 
+    @property
+    def _is_first_of_updates(self) -> bool:
+        """Return whether the pass in hand is the first of a saved step, before enough updates."""
+        return self._step.saving and self._step.passes == 1 and not self._updates.over
+
     def model_called(self, call: Call) -> None:
         """The model has been called by its trainer, in a forward pass that has not ended."""
-        self._inside = False
+        self._calls.inside = False
         if call.first:
             self._given(call.name, call.args, call.kwargs, whole=call.whole)
             self._ended(call.name, call.output)
@@ -179,12 +176,13 @@ class Checks:
 
     def breaks(self, contract: str, place: str) -> None:
         """A trainer has found that a contract is broken there."""
-        self._contracts.breaks(contract, place)
+        if self._wanted.contracts:
+            self._found(contract, place)
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._when.step_begins()
-        self._inside, self._inputs = False, GivenInputs()
+        self._calls.inside, self._calls.inputs = False, GivenInputs()
         self._skill.begin_pass()
         self._operands.begin_pass()
         if not compiled and not compilations() and self._is_due:
@@ -205,18 +203,17 @@ class Checks:
         self._losses.update_begins()
         if not closure:
             self.close()
-        looks = self._when.wants_contracts
+        looks = self._wanted.contracts
         self._competition.update_begins(optimizer, held=held, looks=looks)
-        self._contracts.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
-        if self._custom is not None and held:
-            self._custom.update_begins(root, optimizer)
+        if held:
+            self.events.tell(events.UpdateBegins, root, optimizer, seen=seen, closure=closure)
+        else:
+            self.events.tell(events.OtherUpdateBegins, root, optimizer)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
-        self._competition.updated(optimizer, looks=self._when.wants_contracts)
-        self._contracts.update_ends(root, optimizer)
-        if self._custom is not None:
-            self._custom.update_ends(root, optimizer)
+        self._competition.updated(optimizer, looks=self._wanted.contracts)
+        self.events.tell(events.UpdateEnds, root, optimizer)
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
@@ -227,91 +224,69 @@ class Checks:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
         self._spread.close()
-        self._contracts.pause()
-        self._inputs = GivenInputs()
+        self.events.tell(events.PassForgotten)
+        self._calls.inputs = GivenInputs()
 
     def close(self) -> None:
         self.pause()
-        self._contracts.close()
+        self.events.tell(events.LossForgotten)
         self._losses.forget()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
         self._competition.close()
-        self._contracts.training_ends(root)
+        saving = self._step.saving and self._wanted.contracts
+        self.events.tell(events.TrainingEnds, root, saving)
 
     @property
     def has_more(self) -> bool:
         """Return whether something was found that no saved step holds."""
-        return self._contracts.has_more or (self._custom is not None and self._custom.has_more)
+        contracts = self._wanted.contracts and self._found.has_more
+        return contracts or (self._custom is not None and self._custom.has_more)
 
     # What the window shows.
 
     def _loss(self, call: LossCall) -> None:
-        with self._step.hook.measured():
-            if not self._inside and self._losses.is_guess(call, self._inputs.tensors):
-                return
-            if self._custom is not None:
-                self._custom.loss(call, self._inputs.tensors)
-                if not self._when.is_due:
-                    return
-            if self._step.saving:
-                self._step_loss.called(call)
-                if (label := self._inputs.label_name(call.target)) is not None:
-                    self._step.labels.add(label)
-                self._operands.called(call)
-                self._spread.compared(call.prediction)
-                self._contracts.loss(call, self._inputs)
-            self._losses.called(call, inside=self._inside)
-
-    def _difference(self, one: Any, other: Any, result: Any) -> None:
-        if not self._inside:
-            self._contracts.difference(one, other, result, self._inputs)
-
-    def _product(self, one: Any, other: Any, result: Any) -> None:
-        if not self._inside:
-            self._contracts.product(one, other, result, self._inputs)
-
-    def _derived(self, inputs: Any, found: Any) -> None:
-        if not self._inside:
-            self._contracts.derived(inputs, found)
-
-    def _dropped(self, share: float, found: Any) -> None:
-        if self._inside:
-            self._contracts.dropped(share, found)
+        inputs = self._calls.inputs
+        if not self._calls.inside and self._losses.evaluated.is_guess(call, inputs.tensors):
+            return
+        self.events.tell(events.LossComputed, call, tuple(inputs.tensors))
+        if not self._when.is_due:
+            return
+        if self._step.saving:
+            self._step_loss.called(call)
+            if (label := inputs.label_name(call.target)) is not None:
+                self._step.labels.add(label)
+            self._operands.called(call)
+            self._spread.compared(call.prediction)
+        self._losses.called(call, inside=self._calls.inside)
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:
         """A call in an evaluation may give a loss of training, or compare what is predicted."""
-        if not self._inside and self._losses.recorded(call, found):
-            self._contracts.part_of_loss(call)
+        if not self._calls.inside and self._losses.recorded(call, found):
+            self.events.tell(events.PartComputed, call)
 
     def _backward(self, loss: Any) -> None:
         self._competition.passed()
-        self._contracts.backward(loss, self._losses.tape.outputs, self._inputs)
-        if self._when.wants_contracts and self._step.saving and isinstance(loss, Tensor):
-            with self._step.hook.measured():
-                if is_gap(loss):
-                    self._competes()
+        self.events.tell(events.Backward, loss, self._losses.tape.outputs, self._calls.inputs)
+        looks = self._wanted.contracts and self._step.saving and isinstance(loss, Tensor)
+        if looks and is_gap(loss):
+            self._competes()
         unordered = self._losses.backward(loss)
         if unordered is not None:
-            self._contracts.loss_ignores_order(unordered)
-
-    def _left(self, tensor: Any, asked: int | None) -> None:
-        """A tensor has become an array or a list, or is ``asked`` where it is that class: labels,
-        perhaps."""
-        if self._step.evaluates and not self._inside:
-            self._losses.left(tensor, asked)
+            self.events.tell(events.OrderIgnored, unordered)
 
     def _flush(self) -> None:
         if self._step.evaluates:
-            self._losses.flush()
+            self._losses.evaluated.flush()
             self._held_out.flush()
         if self._step.trains:
             self._samples.flush()
         self._spread.flush()
         if not self._competition.is_known:
             self._skill.flush()
-        self._contracts.flush()
+        self.events.tell(events.SavedStepEnds, self._step.evaluates, self._step.loss)
+        self._found.flush()
         if self._custom is not None:
             self._custom.flush()
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.torch.contracts.agreement import Agreement
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.opponents import Opponents
 
 
 class Competition:
     """The state of a competition: whether there is one, and whether the opponents pull apart.
 
-    ``known`` is called once there is one, ``agree`` where they do not.
+    ``known`` is called once there is one.
     """
 
-    def __init__(
-        self, known: Callable[[], None], agree: Callable[[], None], trouble: Report
-    ) -> None:
+    def __init__(self, known: Callable[[], None], found: Findings) -> None:
         self._known = known
         self._opponents = Opponents()
-        self._agreement = Agreement(agree, trouble)
-        self._trouble = trouble
+        self._agreement = Agreement(found)
+        self._trouble = found.step.hook.trouble
 
     @property
     def is_known(self) -> bool:

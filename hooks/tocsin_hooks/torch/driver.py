@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.outermost_calls import Call
 
 
 class _Event:
@@ -56,42 +55,3 @@ class Driver:
     def _end(self) -> None:
         if self._training is not None:
             self._training.forward_ends(self._token, (), {}, ())
-
-    def pause(self) -> None:
-        """From now on calls of the model are neither steps nor captured."""
-        if self._training is not None:
-            self._training.pause()
-
-    def join_evaluations(self) -> None:
-        """From now on all that is evaluated until ``resume`` is one step."""
-        if self._training is not None:
-            self._training.evaluations.whole = True
-
-    def add_up_losses(self) -> None:
-        """From now on the loss of a step is the sum of those of its forward passes."""
-        if self._training is not None:
-            self._training.loss.adds_up = True
-
-    def multiply_losses(self, times: int) -> None:
-        """From now on losses are saved as they were before they were divided by that number."""
-        if self._training is not None:
-            self._training.loss.divided_by = times
-
-    def resume(self) -> None:
-        if self._training is not None:
-            self._training.resume()
-
-    def begin_evaluation(self) -> None:
-        """Begin a step of mode EVAL in which the model is not called."""
-        if self._training is not None:
-            self._training.begin_evaluation()
-
-    def breaks(self, contract: str, place: str) -> None:
-        """The trainer breaks a contract, in that line."""
-        if self._training is not None:
-            self._training.breaks(contract, place)
-
-    def add_call(self, call: Call) -> None:
-        """The model, or a part of it, has been called in the pass that was begun here."""
-        if self._training is not None:
-            self._training.model_called(call)

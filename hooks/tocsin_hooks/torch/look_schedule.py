@@ -7,7 +7,7 @@ from tocsin.model import Mode
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.competition import Competition
-from tocsin_hooks.torch.contracts.loop import LoopContracts
+from tocsin_hooks.torch.contracts.updates import UpdateContracts
 
 
 class LookSchedule:
@@ -18,11 +18,11 @@ class LookSchedule:
     """
 
     def __init__(
-        self, step: CurrentStep, wanted: Wanted, loop: LoopContracts, competition: Competition
+        self, step: CurrentStep, wanted: Wanted, updates: UpdateContracts, competition: Competition
     ) -> None:
         self._step = step
         self._wanted = wanted
-        self._loop = loop
+        self._updates = updates
         self._competition = competition
         self._left = EVERY_STEP  # steps
         self._is_every_step = True
@@ -39,7 +39,7 @@ class LookSchedule:
     def _count(self, *, steps: int) -> None:
         if self._is_every_step:
             self._left -= steps
-            contracts = self.wants_contracts and not self._loop.over
+            contracts = self._wanted.contracts and not self._updates.over
             wanted = self._left >= 0 and (contracts or self.wants_skill)
             self._is_every_step = wanted and self._step.hook.allows_looks
 
@@ -71,11 +71,3 @@ class LookSchedule:
     @property
     def wants_skill(self) -> bool:
         return self._wanted.skill and not self._competition.is_known
-
-    @property
-    def wants_contracts(self) -> bool:
-        return self._wanted.contracts
-
-    @property
-    def wants_samples(self) -> bool:
-        return self._wanted.samples

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -43,7 +42,7 @@ class LossComparisons:
         self._skill = skill
         self._when = schedule
         self._known = KnownLosses()
-        self._evaluated = EvaluatedLosses(step, loss, skill, self._known, self.tape)
+        self.evaluated = EvaluatedLosses(step, loss, skill, self._known, self.tape, schedule)
         self._within: list[LossCall] = []  # losses that the current pass computed itself
         self._has_called = False  # a loss function, since the outputs
         self._elements: list[LossCall] = []  # losses of elements, since the outputs
@@ -66,7 +65,7 @@ class LossComparisons:
             self.forget()
             self._known.begin_pass()
         if self._step.evaluates:
-            self._evaluated.forward_begins()
+            self.evaluated.forward_begins()
         return first
 
     def forward_ended(self, output: Any) -> None:
@@ -78,7 +77,7 @@ class LossComparisons:
         chances = tensors_of_distributions(output)
         self.tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
         if self._step.evaluates:
-            self._evaluated.forward_ended(found)
+            self.evaluated.forward_ended(found)
         for call in within:
             self._known.called(call, self.tape)
 
@@ -92,23 +91,19 @@ class LossComparisons:
         self._has_called = False
         self._elements.clear()
 
-    def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
-        """Return whether a loss of an evaluation is that of a guess, and not of the model."""
-        return self._step.evaluates and self._evaluated.is_guess(call, inputs)
-
     def called(self, call: LossCall, *, inside: bool) -> None:
         """A loss function was called, perhaps ``inside`` of a forward pass."""
         if self._is_weighted(call):
             return
         if self._step.mode is not Mode.TRAIN:
-            call = self._evaluated.called(call)
+            call = self.evaluated.called(call)
         elif not inside:
             self._known.called(call, self.tape)
         elif len(self._within) < _MOST_OUTPUTS:
             self._within.append(call)  # the outputs are known when the pass has ended
         if call.name not in UNPAIRED:
             self._has_called = True
-            self._evaluated.is_over |= self._step.evaluates and not self._known.has_sums
+            self.evaluated.is_over |= self._step.evaluates and not self._known.has_sums
         if self._when.wants_skill and self._when.compares:
             self._skill.compare(call)
 
@@ -148,10 +143,8 @@ class LossComparisons:
         training computes by hand."""
         if self._step.mode is Mode.TRAIN:
             return not self._has_called
-        if not self._evaluated.is_over:
-            with self._step.hook.measured():
-                compares = self._when.compares
-                self._evaluated.is_over = self._evaluated.recorded(call, found, compares=compares)
+        if not self.evaluated.is_over:
+            self.evaluated.is_over = self.evaluated.recorded(call, found)
         return False
 
     def backward(self, loss: Any) -> str | None:
@@ -165,8 +158,7 @@ class LossComparisons:
         small = tape.elements <= _SMALL or self._step.saving
         looks = small and self._step.mode is Mode.TRAIN and self._when.records
         if looks and tape.leads_to(loss):
-            with self._step.hook.measured():
-                place = self._compare(loss, script_line())
+            place = self._compare(loss, script_line())
         self.forget()
         return place
 
@@ -179,13 +171,3 @@ class LossComparisons:
         elif self._skill.ignores_order(place):
             return place
         return None
-
-    def left(self, tensor: Any, asked: int | None) -> None:
-        """A tensor has become an array or a list, or is ``asked`` where it is that class, after a
-        pass of an evaluation."""
-        with self._step.hook.measured():
-            self._evaluated.left(tensor, asked)
-
-    def flush(self) -> None:
-        """Add to an evaluation the losses by labels that left PyTorch."""
-        self._evaluated.flush(compares=lambda: self._when.compares)

@@ -18,6 +18,7 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.custom.check import load_checks
 from tocsin_hooks.torch.driver import Driver
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
+from tocsin_hooks.torch.training import ModelTraining
 
 _log = logging.getLogger("tocsin")
 
@@ -64,6 +65,10 @@ class TrainerCapture:
     def should_stop(self) -> bool:
         return self.torch is not None and self.torch.should_stop
 
+    @property
+    def _training(self) -> ModelTraining | None:
+        return self.torch.training if self.torch is not None else None
+
     def checkpoint(self, path: str) -> None:
         """The trainer has saved a checkpoint."""
         if self.torch is not None:
@@ -98,11 +103,10 @@ class TrainerCapture:
             given = {key: self._options[key] for key in ("loss", "checks") if key in self._options}
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
         self._driver = Driver(self.torch, compiled=compiled)
-        self._driver.join_evaluations()
-        if losses_add_up:
-            self._driver.add_up_losses()
-        if losses_are_divided:
-            self._driver.multiply_losses(accumulate)
+        if (training := self._training) is not None:
+            training.evaluations.whole = True
+            training.loss.adds_up = losses_add_up
+            training.loss.divided_by = accumulate if losses_are_divided else 1
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass
@@ -123,8 +127,8 @@ class TrainerCapture:
 
     def breaks(self, contract: str, place: str) -> None:
         """The trainer breaks a contract, in that line."""
-        if self._driver is not None:
-            self._driver.breaks(contract, place)
+        if self._training is not None:
+            self._training.breaks(contract, place)
 
     def evaluated(self) -> None:
         """A batch of an evaluation is through: after the first few none is looked at."""
@@ -135,20 +139,20 @@ class TrainerCapture:
 
     def end_evaluation(self, found: Mapping[str, Any]) -> None:
         """An evaluation has ended, and found that. Without a batch it is a step all the same."""
-        if self.torch is None or self._driver is None:
+        if (training := self._training) is None:
             return
         if not self._batches:
-            self._driver.begin_evaluation()
+            training.begin_evaluation()
         elif not self._evaluating:
             self._pause()
         self.save_scalars(found)
         self._evaluating, self._batches = False, 0
-        self._driver.resume()
+        training.resume()
 
     def _pause(self) -> None:
         self._evaluating = True
-        if self._driver is not None:
-            self._driver.pause()
+        if self._training is not None:
+            self._training.pause()
 
     def save_scalars(self, values: Mapping[str, Any]) -> None:
         """Save numbers of the step in hand: losses by their names, the others as metrics."""
@@ -158,8 +162,8 @@ class TrainerCapture:
 
     @guarded(attrgetter("trouble"), "what a model is called with is not captured")
     def _forwarded(self, call: Call) -> None:
-        if self._driver is not None and not self._evaluating:
-            self._driver.add_call(call)
+        if self._training is not None and not self._evaluating:
+            self._training.model_called(call)
 
     def close(self, *, finished: bool | None = None) -> None:
         """The training has ended. A Hook that was given stays open."""

@@ -31,6 +31,7 @@ from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.custom.check import Check
 from tocsin_hooks.torch.custom.running import CustomChecks
+from tocsin_hooks.torch.events import ModelCalled, UpdatesSkipped
 from tocsin_hooks.torch.idle import IdleSteps
 from tocsin_hooks.torch.intervals import Intervals
 from tocsin_hooks.torch.moves import Skipped
@@ -180,7 +181,7 @@ class ModelTraining:
         self.idle.given(call.samples)
         if not call.in_step:
             if self._checks.look:
-                self._checks.acts(root, alone=call.samples == 1)
+                self._checks.events.tell(ModelCalled, root, alone=call.samples == 1)
             return
         self._inside = ref(module)
         if self._looks:
@@ -268,7 +269,7 @@ class ModelTraining:
         if self._looks or self._checks.look:
             self._checks.update_ends(root, optimizer)
         else:
-            self._checks.skipped({optimizer: 1})
+            self._checks.events.tell(UpdatesSkipped, {optimizer: 1})
         self._timing.update_ends()
         if self._boundaries.updated(optimizer) and not self._find_compiled():
             self._begin_ahead()
@@ -337,7 +338,7 @@ class ModelTraining:
         ]
         self.step.hook.skipped(Mode.TRAIN, skipped.steps)
         self._boundaries.skipped(skipped.steps, updates, latest)
-        self._checks.skipped(updates)
+        self._checks.events.tell(UpdatesSkipped, updates)
 
     def _end(self) -> None:
         """No step comes after the one in hand."""

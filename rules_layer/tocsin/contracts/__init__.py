@@ -15,11 +15,15 @@ from tocsin.contracts.names import (
     tensor_name,
 )
 from tocsin.contracts.registry import CONTRACTS, FAMILIES
+from tocsin.contracts.relations import OF_SIGNS, SEVERAL_TIMES, UNLESS
 
 __all__ = [
     "CONTRACTS",
     "FAMILIES",
     "FORMER",
+    "OF_SIGNS",
+    "SEVERAL_TIMES",
+    "UNLESS",
     "Contract",
     "UnknownContract",
     "fault",

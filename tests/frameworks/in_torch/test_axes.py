@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import Role
 from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.calls.axes import is_permuted
+from tocsin_hooks.torch.contracts.axes import is_permuted
 from torch import nn
 
 N, T, H, E = 6, 10, 4, 20  # samples, steps, heads, features

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.axes import Axes
-from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
-from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
+from tocsin_hooks.torch.contracts.across import DIFFERENCES
+from tocsin_hooks.torch.dispatcher import Dispatcher
+from tocsin_hooks.torch.events import BackwardEnds, Called
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -29,27 +29,25 @@ class Seen:
         self.losses: list[LossCall] = []
         self.others: list[str] = []
         self.errors: list[Exception] = []
+        events = Dispatcher(lambda _, error: self.errors.append(error))
+        events.subscribe(Called, self, self.called)
+        events.subscribe(BackwardEnds, self, lambda _: self.others.append("after"))
         self.window = LossWindow(
             Listener(
+                events=events,
                 loss=self.losses.append,
-                difference=lambda *_: self.others.append("difference"),
-                product=lambda *_: self.others.append("product"),
                 backward=lambda _: self.others.append("backward"),
-                after_backward=lambda: self.others.append("after"),
                 recorded=lambda *_: self.others.append("recorded"),
-                left=lambda _: self.others.append("left"),
-                detached=lambda _: self.others.append("detached"),
-                dropped=lambda *_: self.others.append("dropped"),
-                limited=lambda _: None,
-                derived=lambda *_: self.others.append("derived"),
-                derivatives=Derivatives(),
-                axes=Axes(),
-                draws=SampledActions(),
+                left=lambda *_: self.others.append("left"),
                 tape=Tape(),
                 trouble=lambda _, error: self.errors.append(error),
                 meter=Meter(),
             )
         )
+
+    def called(self, event: Called) -> None:
+        if event.function in DIFFERENCES:
+            self.others.append("difference")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from types import FrameType
 from typing import Any
@@ -16,34 +16,21 @@ from torch.overrides import TorchFunctionMode, handle_torch_function
 from tocsin_hooks.guard import Report, guarded
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import caller_at
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import (
     SETS_GRADIENTS,
     compilations,
     is_transforming,
     newest_function_mode,
 )
-from tocsin_hooks.torch.calls.axes import Axes
-from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.loss_call import PARAMETERS, LossCall, loss_call
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
-from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
+from tocsin_hooks.torch.capture.given_inputs import GivenInputs
+from tocsin_hooks.torch.dispatcher import Dispatcher
 
-_DIFFERENCES = frozenset(
-    getattr(owner, name)
-    for owner in (torch, torch.Tensor)
-    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
-    if hasattr(owner, name)
-)
-_PRODUCTS = frozenset(
-    getattr(owner, name)
-    for owner in (torch, torch.Tensor)
-    for name in ("mul", "multiply", "__mul__", "__rmul__")
-    if hasattr(owner, name)
-)
 _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
 _LEAVES |= {F.one_hot, torch.Tensor.unbind, torch.unbind}  # each sample by itself
-_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
 _EQUALS = frozenset({torch.eq, torch.Tensor.eq, torch.Tensor.__eq__})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
@@ -71,37 +58,29 @@ _ASKS |= {SETS_GRADIENTS}
 _PASSES_ON = handle_torch_function.__code__
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listener:
-    """Gets each loss that is called, each difference and each product of two values, and each
-    backward pass when it begins, with what it begins at, and when it has ended; each tensor that is
-    going to be detached, each that has become an array, a list or parts, or is asked where it is
-    some class, with that class; the share that each dropout drops, with what it gave; what
-    functions gave that are not defined everywhere, as a logarithm; and derivatives that are taken,
-    with their inputs. While the ``tape`` records, it gets every call, and then the listener as
-    well, with what it gave; ``derivatives`` get what was called while they follow, ``axes`` while
-    they look, and ``draws``.
+    """Tells ``events`` of calls that checks look at.
+
+    Besides, ``loss`` gets each loss that is called, ``backward`` what gradients are going to be
+    computed of, ``left`` each tensor that has become an array, a list or parts, or is asked where
+    it is some class, with that class. While the ``tape`` records, it gets every call, and then
+    ``recorded`` as well, with what it gave.
 
     The ``meter`` measures what that takes. What is called while it runs counts as nothing.
+    ``inside``: of a forward pass; ``inputs``: what the model was given last.
     """
 
+    events: Dispatcher
     loss: Callable[[LossCall], None]
-    difference: Callable[[Any, Any, Any], None]
-    product: Callable[[Any, Any, Any], None]
     backward: Callable[[Any], None]
-    after_backward: Callable[[], None]
     recorded: Callable[[RecordedCall, Any], None]
     left: Callable[[Any, int | None], None]
-    detached: Callable[[Any], None]
-    dropped: Callable[[float, Any], None]
-    limited: Callable[[Any], None]
-    derived: Callable[[Any, Any], None]
-    derivatives: Derivatives
-    axes: Axes
-    draws: SampledActions
     tape: Tape
     trouble: Report
     meter: Meter
+    inside: bool = False
+    inputs: GivenInputs = field(default_factory=GivenInputs)
 
 
 class LossWindow:
@@ -202,7 +181,7 @@ def _before(
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
-        listener.detached(args[0])
+        listener.events.tell(events.Detached, args[0])
     if not listener.tape.is_recording:
         return None
     return listener.tape.before(func, args, kwargs, caller)
@@ -224,26 +203,15 @@ def _after(
     if call is not None:
         listener.tape.after(call, args[0] if args else None, found)
         listener.recorded(call, found)
-    if listener.derivatives.is_following:
-        listener.derivatives.called(func, args, kwargs, found)
-    if listener.axes.is_looking:
-        listener.axes.called(func, args, kwargs, found)
-    listener.draws.called(func, args, kwargs, found)
+    inside, to = listener.inside, listener.events
+    to.tell(events.Called, func, args, kwargs, found, inside, listener.inputs)
     if func in _BACKWARDS:
-        listener.after_backward()
+        to.tell(events.BackwardEnds)
     elif func in PARAMETERS:
         listener.loss(loss_call(func, args, kwargs, found))
-    elif func is torch.autograd.grad:
-        listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
-    elif share := _dropped(func, args, kwargs):
-        listener.dropped(share, found)
-    elif func in _LIMITED:
-        listener.limited(found)
-    elif func in _LEAVES and args:
+    elif inside and (share := _dropped(func, args, kwargs)):
+        to.tell(events.Dropped, share, found)
+    elif not inside and func in _LEAVES and args:
         listener.left(args[0], None)
-    elif func in _EQUALS and len(args) == 2 and type(args[1]) is int:
+    elif not inside and func in _EQUALS and len(args) == 2 and type(args[1]) is int:
         listener.left(*args)
-    elif func in _DIFFERENCES and len(args) == 2:
-        listener.difference(args[0], args[1], found)
-    elif func in _PRODUCTS and len(args) == 2:
-        listener.product(args[0], args[1], found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tocsin_hooks.torch.calls.loss_call import LossCall
@@ -13,6 +13,7 @@ from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_labels import EvaluatedLabels
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
 from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.values import share_memory
 
 
@@ -21,13 +22,20 @@ class EvaluatedLosses:
     compared where asked to."""
 
     def __init__(
-        self, step: CurrentStep, loss: StepLoss, skill: Skill, known: KnownLosses, tape: Tape
+        self,
+        step: CurrentStep,
+        loss: StepLoss,
+        skill: Skill,
+        known: KnownLosses,
+        tape: Tape,
+        schedule: LookSchedule,
     ) -> None:
         self._step = step
         self._step_loss = loss
         self._skill = skill
         self._known = known
         self._tape = tape
+        self._when = schedule
         self._labels = EvaluatedLabels(known, tape)
         self.is_over = False
         """True if the current pass has its loss: what comes now is ignored."""
@@ -44,6 +52,8 @@ class EvaluatedLosses:
         the model predicts, as far as that is known: one for all samples, as a mean of labels, or
         one of the ``inputs``, as the last value of a series. What it was trained on is no more."""
         prediction = call.prediction
+        if not self._step.evaluates:
+            return False
         if self._tape.recipes.of(prediction) is not None:
             return self._known.is_of_training(prediction, self._tape)
         if any(share_memory(prediction, each) for each in inputs):
@@ -58,11 +68,11 @@ class EvaluatedLosses:
         self._step_loss.evaluated_by(made)
         return made
 
-    def recorded(self, call: RecordedCall, found: Any, *, compares: bool) -> bool:
+    def recorded(self, call: RecordedCall, found: Any) -> bool:
         """Return whether a call gave a loss of training, or compared what was predicted."""
         if known := self._known.loss(self._tape, found):
             place, loss = known
-            if compares and place is not None:
+            if place is not None and self._when.compares:
                 self._skill.compare_by_hand(self._tape, found, place)
             self._step_loss.evaluated(loss, own=found)
             return True
@@ -73,20 +83,21 @@ class EvaluatedLosses:
         self._labels.dismiss()
         if not self._known.repeats:
             self._step_loss.evaluated_by(made)
-        if compares:
+        if self._when.compares:
             self._skill.compare(made)
         return True
 
     def left(self, tensor: Any, asked: int | None) -> None:
         """A tensor has become an array or a list, or it is ``asked`` where it is that class:
         labels, perhaps."""
-        self._labels.left(tensor, asked)
+        if self._step.evaluates:
+            self._labels.left(tensor, asked)
 
-    def flush(self, *, compares: Callable[[], bool]) -> None:
+    def flush(self) -> None:
         """Add the losses by labels that left PyTorch, each to its own pass."""
         for each in self._labels.ended():
             self._step.passes, self._step.samples = each.number, each.samples
             self._step_loss.evaluated_by(each.call)
-            if compares():
+            if self._when.compares:
                 self._skill.begin_pass()
                 self._skill.compare(each.call)

@@ -6,9 +6,77 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import is_view, makes_room
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.graph import is_summed, nodes_of
 
+DIFFERENCES = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
+    if hasattr(owner, name)
+)
+_PRODUCTS = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("mul", "multiply", "__mul__", "__rmul__")
+    if hasattr(owner, name)
+)
 _OF_MAPS = 4  # axes: samples, channels, rows, columns
+_MOST_DIFFERENCES = 16  # of a loss
+_MOST_NODES = 200  # of a loss
+_COMPARED = 4096  # elements of a mask or of weights
+
+
+class Broadcasts:
+    """Follows differences and products of each sample with each, until it is known whether a loss
+    is computed of them. Masks and weights that stay the same are left out: positions,
+    frequencies."""
+
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._differences: list[tuple[str, Any]] = []  # their lines and nodes
+        self._products: list[tuple[str, Any]] = []
+        self._factors: dict[str, Any] = {}  # some elements of given ones, by the line
+
+    def loss_forgotten(self, _: events.LossForgotten) -> None:
+        self._differences, self._products = [], []
+
+    def called(self, event: events.Called) -> None:
+        if event.inside or not event.inputs or len(event.args) != 2:
+            return
+        (one, other), samples = event.args, event.inputs.samples
+        if event.function in DIFFERENCES and len(self._differences) < _MOST_DIFFERENCES:
+            if broken_by_difference(one, other, event.found, samples):
+                self._differences.append((script_line(), event.found.grad_fn))
+        elif event.function in _PRODUCTS and self._found.step.saving:
+            self._multiplied(event)
+
+    def _multiplied(self, event: events.Called) -> None:
+        (one, other), place = event.args, script_line()
+        across = goes_across(one, other, event.inputs.samples)
+        if across and self._found.looks_in_step(f"product of {place}"):
+            given = other if one.requires_grad else one
+            some = given.detach().flatten()[:_COMPARED].clone()
+            before = self._factors.get(place)
+            if before is None or not torch.equal(some, before):
+                self._products.append((place, event.found.grad_fn))
+            self._factors[place] = some
+
+    def backward(self, event: events.Backward) -> None:
+        differences, products = self._differences, self._products
+        self._differences, self._products = [], []
+        if not isinstance(event.loss, torch.Tensor):
+            return
+        for place, node in differences:
+            if is_summed(event.loss, node, weighted=True):
+                self._found("broadcast_difference", place)
+        parts = {*nodes_of(event.loss.grad_fn, _MOST_NODES)} if products else ()
+        for place, node in products:
+            if node in parts:
+                self._found.count("broadcast_product", place)
 
 
 def broadcasts(one: Any, other: Any) -> bool:

@@ -18,6 +18,7 @@ from torch.nn.modules.module import (
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import before_views
 from tocsin_hooks.torch.values import tensors_in
@@ -78,12 +79,12 @@ class Agreement:
 
     One that tells real samples from made ones pulls the scores of the two apart; who makes them is
     to pull theirs back. Where both pull them in the same direction for many turns, a label or a
-    sign is wrong. ``broken`` is called in that update. Nothing is watched any more once that is
+    sign is wrong. Nothing is watched any more once that is
     known, or that they are opponents.
     """
 
-    def __init__(self, broken: Callable[[], None], trouble: Report) -> None:
-        self._broken, self._trouble = broken, trouble
+    def __init__(self, found: Findings) -> None:
+        self._found, self._trouble = found, found.step.hook.trouble
         self._handles: list[Any] = []
         self._made: list[_Made] = []
         self._scores: list[_Score] = []
@@ -124,7 +125,7 @@ class Agreement:
         kept = [e for e in scores if not (e.gradients or e.attached or e.is_kept)]
         self._scores = [replace(each, is_kept=True) for each in kept]
         if self._agreed >= _AGREED:
-            self._broken()
+            self._found("gan_losses_agree")
         if self._agreed >= _AGREED or self._opposed >= _OPPOSED:
             self.close()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
+from tocsin.model import Mode
 from torch import nn
 
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.callbacks import safely
-from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.contracts.findings import Findings
 
 _LOOKS = 3  # at passes of training
 _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention)
@@ -23,37 +24,46 @@ class BatchAxis:
     may be time.
     """
 
-    def __init__(self, hook: Any) -> None:
-        self._hook = hook
+    def __init__(self, found: Findings) -> None:
+        self._found, self._step = found, found.step
         self._looks = 0
         self._handles: list[Any] = []
         self._given: set[tuple[int, int]] = set()
 
-    def forward_begins(self, root: Any) -> None:
-        self.forget()
+    def model_called(self, event: events.ModelCalled) -> None:
+        if not (event.trains and event.first):
+            return
+        self._forget()
         if self._looks < _LOOKS:
             self._looks += 1
-            found = (each for each in root.modules() if isinstance(each, _SEQUENCES))
+            found = (each for each in event.model.modules() if isinstance(each, _SEQUENCES))
             by_time = [each for each in found if not each.batch_first]
-            seen = safely(self._hook, self._seen)
+            seen = safely(self._step.hook, self._seen)
             self._handles = [each.register_forward_pre_hook(seen) for each in by_time]
 
-    def forward_ends(self) -> None:
+    def pass_ends(self, _: events.PassEnds) -> None:
+        self._end()
+
+    def pass_forgotten(self, _: events.PassForgotten) -> None:
+        self._forget()
+
+    def _end(self) -> None:
         while self._handles:
             self._handles.pop().remove()
 
-    def forget(self) -> None:
-        self.forward_ends()
+    def _forget(self) -> None:
+        self._end()
         self._given.clear()
 
     def _seen(self, _: Any, args: Any) -> None:
         if args and isinstance(args[0], torch.Tensor) and args[0].dim() == 3:
             self._given.add(tuple(args[0].shape[:2]))
 
-    def broken(self, call: LossCall) -> Iterator[str]:
-        """The contract that a loss of the pass breaks, if it does."""
-        samples, *others = call.target.shape or (1,)
+    def loss_computed(self, event: events.LossComputed) -> None:
+        if not self._given or not self._step.saving or self._step.mode is not Mode.TRAIN:
+            return
+        samples, *others = event.target.shape or (1,)
         if any(
             first == samples != second > 1 and second not in others for first, second in self._given
         ):
-            yield "samples_mixed"
+            self._found.count("samples_mixed", event.place)

@@ -10,9 +10,11 @@ from weakref import ref
 import torch
 from torch.nn.parameter import is_lazy
 
-from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import version_of
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.remembered import Remembered
 
 _ENOUGH = 50  # in a row, from the start on: with loss scaling the first updates are skipped
@@ -28,18 +30,20 @@ class DiscardedGradients:
     loop that updates by itself changes the weights.
     """
 
-    def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
-        self._broken = broken
-        self._trouble = trouble
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._handles: list[Any] | None = None  # none before the first pass
         self._remembered = Remembered()
         self._latest: dict[int, tuple[Callable[[], Any], int]] = {}  # gradients, by parameters
         self._discarded = Counter[int]()
         self._place = ""
 
-    def forward_begins(self, root: Any) -> None:
-        """A forward pass of training begins, of several samples: gradients of single ones may be
-        summed up by the script."""
+    def model_called(self, event: events.ModelCalled) -> None:
+        """Look at passes of training with several samples: gradients of single ones may be summed
+        up by the script."""
+        root = event.model
+        if not event.trains or event.alone:
+            return
         if self._handles is None:
             self._remembered.remember(root)
             self._handles = [
@@ -54,21 +58,28 @@ class DiscardedGradients:
         if self._count >= _SURE:
             self._judge(root)
 
-    def training_ends(self, root: Any) -> None:
-        """No step comes after the one in hand."""
-        if self._handles and self._count >= _ENOUGH:
-            self._judge(root)
+    def training_ends(self, event: events.TrainingEnds) -> None:
+        known = self._handles and self._count >= _ENOUGH
+        if known and event.saving and event.model is not None:
+            self._judge(event.model)
+        self._end()
+
+    def update_begins(self, _: events.UpdateBegins) -> None:
+        self._end()
+
+    def other_update_begins(self, _: events.OtherUpdateBegins) -> None:
+        self._end()
 
     def _judge(self, root: Any) -> None:
         if not self._remembered.any_changed(root):
-            self._broken("optimizer_step_missing", self._place)
-        self.end()
+            self._found("optimizer_step_missing", self._place)
+        self._end()
 
     @property
     def _count(self) -> int:
         return max(self._discarded.values(), default=0)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """An optimizer updates something, or no step follows."""
         for handle in self._handles or ():
             handle.remove()
@@ -78,7 +89,7 @@ class DiscardedGradients:
 
     def _arrived(self, parameter: Any) -> None:
         """A gradient was computed."""
-        with Guard(self._trouble, "gradients are not checked"):
+        with Guard(self._found.step.hook.trouble, "gradients are not checked"):
             gradient, key = parameter.grad, id(parameter)
             if not self._handles or gradient is None or gradient.layout != torch.strided:
                 return  # sums of sparse gradients are other tensors

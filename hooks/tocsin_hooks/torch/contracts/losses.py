@@ -7,21 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from tocsin.model import Mode
 
-from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
-from tocsin_hooks.torch import autograd
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import inputs_of, name_of, viewed_shape
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.contracts.across import broadcasts
-from tocsin_hooks.torch.contracts.reach import does_not_reach
+from tocsin_hooks.torch.contracts.across import DIFFERENCES, broadcasts
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.contracts.reach import does_not_reach, target_outside_range
 from tocsin_hooks.torch.contracts.softmaxes import (
     adds_up_to_more,
     goes_over_batch,
     goes_over_positions,
     is_of_one,
 )
-from tocsin_hooks.torch.graph import before_views, is_maximum
-from tocsin_hooks.torch.values import share_memory
+from tocsin_hooks.torch.graph import before_views, is_maximum, is_summed
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
@@ -31,32 +32,55 @@ _HEAVIER = 3.0  # times the weight of every other class
 _SHARE = 0.4  # of the labels: less than most of them
 _FAR_HEAVIER = 30.0
 _TOO_SHORT = 0.1  # of the samples
-_COPIED = 0.02  # of the loss of a blind guess
 _CLOSE = 1e-3
 _MOST_ROWS = 4096
-_SEVERAL_CLASSES = 10
-_SEVERAL_LABELS = 64
 
-SEVERAL_TIMES = frozenset(
-    {
-        "all_labels_ignored",
-        "channels_not_permuted",
-        "constant_input",
-        "derivative_always_zero",
-        "derivative_without_graph",
-        "ctc_input_too_short",
-        "label_among_inputs",
-        "labels_identical",
-        "labels_equal_inputs",
-        "padding_in_loss",
-        "broadcast_product",
-        "softmax_single_class",
-        "targets_shifted_twice",
-        "tokens_identical",
-        "class_weights_inverted",
-    }
-)
-"""What may be so once by chance: in a dummy batch, or a short one."""
+
+class LossContracts:
+    """Looks at the first values of each call of a loss, and at differences that it is computed of:
+    those of predictions and labels that are squared, or whose sizes are summed up."""
+
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._subtracts = False  # labels from predictions, since the model was given its inputs
+        self._differences: list[tuple[str, events.Called]] = []  # with their lines
+
+    def loss_computed(self, event: events.LossComputed) -> None:
+        call, step = event.call, self._found.step
+        learns = step.mode is not Mode.TRAIN or call.prediction.requires_grad
+        if step.saving and learns and self._found.looks_in_step(call.place):
+            with torch.no_grad():
+                for contract in broken_by_loss(call):
+                    self._found.count(contract, call.place)
+
+    def inputs_given(self, _: events.InputsGiven) -> None:
+        self._subtracts = False
+
+    def loss_forgotten(self, _: events.LossForgotten) -> None:
+        self._differences = []
+
+    def called(self, event: events.Called) -> None:
+        subtracts = event.function in DIFFERENCES and len(event.args) == 2 and not event.inside
+        if not (subtracts and event.inputs):
+            return
+        one, other = event.args
+        if compares_samples(one, other, event.inputs.samples):
+            self._subtracts, place = True, script_line()
+            if self._found.step.saving and self._found.looks(f"difference of {place}"):
+                self._differences.append((place, event))
+
+    def backward(self, event: events.Backward) -> None:
+        """Judge the differences: not what becomes the density of an action, or the distances of
+        all pairs."""
+        differences, self._differences = self._differences, []
+        for place, each in differences if isinstance(event.loss, torch.Tensor) else ():
+            summed = is_summed(event.loss, each.found.grad_fn, weighted=False)
+            if summed and target_outside_range(*each.args):
+                self._found.count("target_out_of_range", place)
+
+    def order_ignored(self, event: events.OrderIgnored) -> None:
+        if self._subtracts:
+            self._found("errors_cancel", event.place)
 
 
 def broken_by_loss(call: LossCall) -> Iterator[str]:
@@ -96,8 +120,6 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
-    if call.has_classes and _are_all_alike(call, node):
-        yield "labels_identical"
     if _are_upside_down(call):
         yield "class_weights_inverted"
     if name in _BINARY and call.arguments.get("reduction") != "none":
@@ -122,74 +144,6 @@ def compares_samples(one: Any, other: Any, samples: int) -> bool:
     return alike and one.requires_grad != other.requires_grad
 
 
-def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether a model of tokens is to predict the very tokens that it is given.
-
-    Labels that are themselves given to the model, which computes its loss, are no such tokens.
-    """
-    target = call.target
-    if not call.has_classes or target.numel() < 16 or _all(target == target.flatten()[0]):
-        return False
-    return any(
-        not each.is_floating_point()
-        and each.data_ptr() != target.data_ptr()
-        and each.numel() == target.numel()
-        and each.device == target.device
-        and bool((each.flatten() == target.flatten()).float().mean() > 0.99)
-        for each in inputs
-    )
-
-
-def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None:
-    """The input and its column that are the label of each sample, if it is one of the numbers that
-    the model is given with it. Where it is a view of them, they are to be found again."""
-    target = call.target.detach()
-    if not target.dim() or target.numel() != len(target) or target.is_complex():
-        return None
-    if any(each.requires_grad or share_memory(each, target) for each in inputs):
-        return None
-    tables = [
-        each.detach()[:MOST_SAMPLES]
-        for each in inputs
-        if each.dim() == 2 and each.is_floating_point() and len(each) == len(target)
-        if each.shape[1] <= MOST_COLUMNS
-    ]
-    labels = target[:MOST_SAMPLES].cpu().double().numpy()
-    found = (column_of(labels, each.cpu().double().numpy()) for each in tables)
-    return next(((at, column) for at, column in enumerate(found) if column is not None), None)
-
-
-def is_copied(call: LossCall) -> bool:
-    """Return whether a loss of classes is next to nothing beside that of a guess."""
-    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
-    blind = math.log(max(2, classes))
-    return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
-
-
-def are_constant(inputs: list[Any]) -> bool:
-    """Return whether all samples of a batch are the same in all that a model is given."""
-    given = _samples_of(inputs)
-    return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
-
-
-def have_equal_tokens(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether all samples of a batch have the same tokens, and other classes."""
-    given = _samples_of(inputs)
-    labels = call.target
-    if not (given and call.has_classes and labels.dim() == 1 and len(labels) == len(given[0])):
-        return False
-    tokens = not given[0].is_floating_point() and given[0].dim() == 2 < given[0].shape[1]
-    return tokens and _are_all_the_same(given) and not _all(labels == labels[0])
-
-
-def _samples_of(inputs: list[Any]) -> list[Any]:
-    return [each for each in inputs if each.dim() > 0 and each.numel()]
-
-
-def _are_all_the_same(given: list[Any]) -> bool:
-    return all(len(each) >= 8 and _all(each == each[:1]) for each in given)
-
-
 def _are_probabilities(call: LossCall, node: Any) -> bool:
     before = name_of(node)
     if call.name != "cross_entropy":
@@ -205,20 +159,6 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
 def _exceeds_one(prediction: Any) -> bool:
     """Return whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
-
-
-def _are_all_alike(call: LossCall, node: Any) -> bool:
-    """Return whether all of many labels are one and the same of many classes.
-
-    The first may say where a positive sample stands, unless a linear layer gives the scores; it and
-    the last may stand for the rest as well.
-    """
-    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
-    labels = call.target[call.target != call.arguments.get("ignore_index", -100)]
-    if classes < _SEVERAL_CLASSES or len(labels) < _SEVERAL_LABELS:
-        return False
-    first = 0 if call.target.dim() == 1 and name_of(node) == autograd.LINEAR else 1
-    return first <= int(labels[0]) < classes - 1 and _all(labels == labels[0])
 
 
 def _are_upside_down(call: LossCall) -> bool:

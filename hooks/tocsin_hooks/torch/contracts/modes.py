@@ -10,8 +10,10 @@ from weakref import ref
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import BATCH_NORM, DROPOUT
-from tocsin_hooks.torch.contracts.updates import Broken
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.gradients import parameters_of
 
 _IN_A_ROW = 3
 _APART = 10  # updates between two evaluations; closer passes prepare a step
@@ -19,13 +21,10 @@ _MOST_LOOKS = 200  # at all modules
 
 
 class ModeContracts:
-    """Checks all passes of a model: ``model.train()`` is often forgotten after an evaluation.
+    """Checks all passes of a model: ``model.train()`` is often forgotten after an evaluation."""
 
-    ``broken`` gets the name of a contract, in the call that breaks it, or with another line.
-    """
-
-    def __init__(self, broken: Broken) -> None:
-        self._broken = broken
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._updates = 0
         self._in_a_row = Counter[int]()  # updates in eval mode, by optimizer
         self._in_eval = False  # the last forward pass with gradients was one in eval mode
@@ -37,57 +36,56 @@ class ModeContracts:
         self._root: Callable[[], Any] = lambda: None
         self._dropped = 0  # in eval mode, since it was in training mode
 
-    def forward(self, root: Any, *, alone: bool, judged: bool) -> None:
-        """The model is called; ``alone``: with a single sample; ``judged``: losses of the step in
-        hand were seen. Passes without any may fill a memory."""
+    def model_called(self, event: events.ModelCalled) -> None:
+        """Count passes in the wrong mode. Those before any loss may fill a memory."""
+        root = event.model
         self._root = ref(root)
         if torch.is_grad_enabled():
             self._in_eval = not root.training
             return
-        if not root.training or alone:
+        if not root.training or event.alone:
             return
         self._evaluated += 1
         apart = self._updates - self._last_evaluation >= _APART
-        if self._evaluated >= _IN_A_ROW and apart and judged and self._acts_otherwise(root):
+        if self._evaluated >= _IN_A_ROW and apart and event.judged and self._acts_otherwise(root):
             self._evaluations += 1
             self._last_evaluation = self._updates
             if self._evaluations == 1:
                 self._first_evaluation = script_line()
             else:
-                self._broken("train_mode_while_evaluating")
+                self._found("train_mode_while_evaluating")
 
-    def training_ends(self) -> None:
-        """No step comes after the one in hand. An only evaluation may have prepared training."""
+    def training_ends(self, _: events.TrainingEnds) -> None:
+        """Judge an only evaluation, if no update came after it: else it may have prepared them."""
         if self._evaluations == 1 and self._last_evaluation == self._updates:
-            self._broken("train_mode_while_evaluating", self._first_evaluation)
+            self._found("train_mode_while_evaluating", self._first_evaluation)
 
-    def dropped(self) -> None:
+    def dropped(self, _: events.Dropped) -> None:
         """Dropout has dropped something in an evaluation. Where modules of it are in training mode,
         the model in none, that is meant: its outputs are to vary."""
         root = self._root()
-        if root is not None and not root.training and not torch.is_grad_enabled():
+        evaluates = self._found.step.evaluates and not torch.is_grad_enabled()
+        if evaluates and root is not None and not root.training:
             self._dropped += 1
             if self._dropped == _IN_A_ROW and not _drops_by_intent(root):
-                self._broken("dropout_in_evaluation")
+                self._found("dropout_in_evaluation")
 
-    def before_update(self, root: Any, optimizer: Any, *, has_gradients: bool) -> None:
-        """An optimizer is about to update the model."""
-        key = id(optimizer)
-        if not (self._in_eval and has_gradients):
+    def update_begins(self, event: events.UpdateBegins) -> None:
+        key, held = id(event.optimizer), parameters_of(event.optimizer)
+        if not (self._in_eval and any(each.grad is not None for each in held)):
             self._in_a_row[key] = 0
-        elif self._in_a_row[key] < _IN_A_ROW and self._acts_otherwise(root):
+        elif self._in_a_row[key] < _IN_A_ROW and self._acts_otherwise(event.model):
             self._in_a_row[key] += 1
             if self._in_a_row[key] == _IN_A_ROW:
-                self._broken("eval_mode_while_training")
+                self._found("eval_mode_while_training")
 
-    def after_update(self) -> None:
+    def update_ends(self, _: events.UpdateEnds) -> None:
         self._updates += 1
         self._evaluated = 0
         self._in_eval = False
 
-    def skipped(self, updates: int) -> None:
-        """There were so many updates that nothing looked at."""
-        self._updates += updates
+    def updates_skipped(self, event: events.UpdatesSkipped) -> None:
+        self._updates += sum(event.updates.values())
 
     def _acts_otherwise(self, root: Any) -> bool:
         """Return whether a model gives something else in training than in evaluation."""

@@ -25,6 +25,14 @@ _CHANCES = (autograd.SIGMOID, autograd.SOFTMAX)
 _SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
+def broken_by_overlap(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
+    """The contracts that a loss of such a share breaks."""
+    if minimises_overlap(loss):
+        yield "overlap_minimised"
+    if has_overlap_of_scores(loss, outputs):
+        yield "overlap_of_logits"
+
+
 def minimises_overlap(loss: Any) -> bool:
     """Return whether a loss falls with the share that predictions and labels have in common, as
     that of Dice (2 sum(p y) / (sum(p) + sum(y)), Milletari et al., 3DV 2016, also of squares) or of

@@ -4,13 +4,15 @@ better for the better."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim.lr_scheduler import LRScheduler
 
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import parts_of_schedule, phases_of_schedule
+from tocsin_hooks.torch.contracts.findings import Findings
 
 _SOUGHT = (2, 4)  # evaluations, in which schedules are looked for
 _CLOSE = 0.03  # of a loss: a script may weigh the last batch in another way
@@ -38,13 +40,11 @@ class _State(NamedTuple):
 
 
 class Schedules:
-    """Looks at the schedules of the optimizers that update a model, in evaluations and at the end.
+    """Looks at the schedules of the optimizers that update a model, in evaluations and at the
+    end."""
 
-    ``broken`` gets the name of a contract, and the class of the schedule that breaks it.
-    """
-
-    def __init__(self, broken: Callable[[str, str], None]) -> None:
-        self._broken = broken
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._updates = WeakKeyDictionary[Any, int]()
         self._evaluations = 0
         self._losses: list[float] = []  # of evaluations
@@ -52,32 +52,36 @@ class Schedules:
         self._states: dict[int, _State] = {}  # as they were last: at the end some may be gone
         self._bests = WeakKeyDictionary[Any, float]()  # what was taken for the best at first
 
-    def updated(self, optimizer: Any) -> None:
-        self._updates[optimizer] = self._updates.get(optimizer, 0) + 1
+    def update_ends(self, event: events.UpdateEnds) -> None:
+        self._updates[event.optimizer] = self._updates.get(event.optimizer, 0) + 1
 
-    def skipped(self, optimizer: Any, updates: int) -> None:
-        """There were so many updates that nothing looked at."""
-        if optimizer in self._updates:
-            self._updates[optimizer] += updates
+    def updates_skipped(self, event: events.UpdatesSkipped) -> None:
+        for optimizer, number in event.updates.items():
+            if optimizer in self._updates:
+                self._updates[optimizer] += number
 
-    def evaluated(self, loss: Callable[[], float | None]) -> None:
-        """An evaluation has ended, with that loss if it has one."""
+    def saved_step_ends(self, event: events.SavedStepEnds) -> None:
+        """Look at the schedules where it is an evaluation."""
+        if not event.evaluates:
+            return
         self._evaluations += 1
         if self._evaluations in _SOUGHT:
             self._known = WeakSet(self._of_the_model())
         self._look()
         if self._evaluations > _SOUGHT[-1]:
             return
-        if (found := loss()) is not None:
+        if (found := event.loss()) is not None:
             self._losses.append(found)
         for each in [*self._known]:
             if getattr(each, "mode", None) == "max" and each.last_epoch:
                 self._bests.setdefault(each, float(each.best))
             if self._takes_the_worst(each):
-                self._broken("monitor_mode_reversed", type(each).__name__)
+                self._found("monitor_mode_reversed", type(each).__name__)
 
-    def ended(self) -> None:
-        """The training is over: nothing is stepped any more."""
+    def training_ends(self, event: events.TrainingEnds) -> None:
+        """Judge the steps of all schedules: nothing is stepped any more."""
+        if not event.saving:
+            return
         self._look()
         alive = {id(each) for each in self._known}
         stepped = {each.optimizer for each in self._states.values() if each.steps}
@@ -88,13 +92,13 @@ class Schedules:
             if state.steps == 0 and state.optimizer not in stepped:  # another one may be for later
                 if key in alive or self._evaluations >= _EPOCHS:
                     broken = "warmup_not_finished" if state.is_low else "scheduler_not_stepped"
-                    self._broken(broken, state.name)
+                    self._found(broken, state.name)
             elif not 0 < _ALL * counted <= state.updates:
                 continue
             elif state.steps <= _LIVED * counted and state.updates <= counted / _ALL:
-                self._broken("scheduler_stepped_per_epoch", state.name)
+                self._found("scheduler_stepped_per_epoch", state.name)
             elif state.steps < state.warm_up / 2:
-                self._broken("warmup_not_finished", state.name)
+                self._found("warmup_not_finished", state.name)
 
     def _look(self) -> None:
         for each in [*self._known]:

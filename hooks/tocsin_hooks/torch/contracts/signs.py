@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tocsin_hooks.torch import autograd
@@ -10,6 +11,14 @@ from tocsin_hooks.torch.graph import before_views, gradient_of, is_error, nodes_
 
 _MOST_NODES = 64  # from the loss to a term
 _NEAR = 12  # nodes, from a smaller one of two to their ratio
+
+
+def broken_by_signs(loss: Any) -> Iterator[str]:
+    """The contracts that the signs of a loss's terms break."""
+    if ppo_clip_uses_max(loss):
+        yield "ppo_clip_uses_max"
+    if rewards_derivatives(loss):
+        yield "gradient_penalty_subtracted"
 
 
 def ppo_clip_uses_max(loss: Any) -> bool:

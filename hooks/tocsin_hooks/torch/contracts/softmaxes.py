@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tocsin_hooks.torch import autograd
@@ -22,7 +23,15 @@ def has_log_softmax(prediction: Any) -> bool:
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
-def has_softmax_twice(loss: Any) -> bool:
+def broken_by_softmax(loss: Any) -> Iterator[str]:
+    """The contracts that the softmaxes break of which a loss is computed."""
+    if _has_softmax_twice(loss):
+        yield "softmax_twice"
+    if _has_cosines(loss):
+        yield "cosines_as_logits"
+
+
+def _has_softmax_twice(loss: Any) -> bool:
     """Return whether a loss is computed of a softmax of probabilities: along the same axis, and
     with nothing in between. Looks at the newest part of the graph."""
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
@@ -37,7 +46,7 @@ def has_softmax_twice(loss: Any) -> bool:
     return False
 
 
-def has_cosines(loss: Any) -> bool:
+def _has_cosines(loss: Any) -> bool:
     """Return whether a loss is computed of a softmax of many cosines as they are, without a
     temperature. Looks at the newest part of the graph."""
     return any(

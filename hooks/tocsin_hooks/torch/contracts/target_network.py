@@ -12,10 +12,12 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import compilations, version_of
 from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.remembered import Remembered
 from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import parameters_near, picked_values
@@ -56,12 +58,12 @@ class TargetNetwork:
     the same samples, and the copy is renewed: else the targets are those of random weights to the
     end. It is one if it has the class and the shapes of a model that is updated, is not updated
     itself, and the loss is of values of the model that are picked by actions, or the model gives a
-    number for what is given as two, a state and an action. ``broken`` gets the name of a contract,
-    and the line or the class that breaks it.
+    number for what is given as two, a state and an action.
     """
 
-    def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
-        self._broken, self._trouble = broken, trouble
+    def __init__(self, found: Findings) -> None:
+        self._found, self._step = found, found.step
+        self._trouble = found.step.hook.trouble
         self._handles: list[Any] = []
         self._calls: list[_Call] = []
         self._held = WeakKeyDictionary[Any, set[int]]()
@@ -87,16 +89,16 @@ class TargetNetwork:
         """Return whether calls are looked at."""
         return bool(self._handles)
 
-    def skipped(self, updates: int) -> None:
-        """There were so many updates that nothing looked at."""
-        self._updates += updates if self._seen >= _SEEN else 0
+    def updates_skipped(self, event: events.UpdatesSkipped) -> None:
+        self._updates += sum(event.updates.values()) if self._seen >= _SEEN else 0
 
-    def backward(self, loss: Any, *, two: bool) -> None:
-        """Gradients of a loss are going to be computed in a saved step: of values that are picked,
-        or where a model may value what is given as ``two``."""
-        if self._over:
+    def backward(self, event: events.Backward) -> None:
+        """Look in saved steps for values that are picked, and for models that may value what is
+        given as two."""
+        if self._over or not self._step.saving:
             return
-        picked = picked_values(loss)
+        two = self._step.loss_kind is not None or len(event.inputs.tensors) > 1
+        picked = picked_values(event.loss)
         self._picked |= parameters_near(picked, _MOST_NODES)
         if self._seen < _SEEN:
             self._seen += two or picked is not None
@@ -108,7 +110,13 @@ class TargetNetwork:
             self._handles.pop().remove()
         self._calls = []
 
-    def updating(self, optimizer: Any) -> None:
+    def update_begins(self, event: events.UpdateBegins) -> None:
+        self._updating(event.optimizer)
+
+    def other_update_begins(self, event: events.OtherUpdateBegins) -> None:
+        self._updating(event.optimizer)
+
+    def _updating(self, optimizer: Any) -> None:
         """An optimizer is about to update something. Waits for the device."""
         if self._over:
             return
@@ -128,21 +136,24 @@ class TargetNetwork:
                 self._watch(_SHORTLY)
                 self._is_renewed(copy)
             if copy is not None and self._updates - self._since >= _MUCH_TOO_LATE:
-                self.ended()
+                self._ended()
             if self._updates >= self._until:
                 self._over = self._over or self._copy() is None
             if self._over or self._updates >= self._until:
                 self.close()
 
-    def ended(self) -> None:
-        """The training is over: says whether the copy is still the one that it was."""
+    def training_ends(self, _: events.TrainingEnds) -> None:
+        self._ended()
+
+    def _ended(self) -> None:
+        """The training is over, or long: says whether the copy is still the one that it was."""
         copy, self._over = self._copy(), True
         self.close()
         lately = self._updates - self._called_at <= 2 * _AGAIN
         if copy is None or self._updates - self._since < _LATE or not lately:
             return
         if not self._remembered.any_changed(copy):
-            self._broken("target_network_never_updated", type(copy).__name__)
+            self._found("target_network_never_updated", type(copy).__name__)
 
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
@@ -177,7 +188,7 @@ class TargetNetwork:
             self._compared = True
             self._until = self._updates
             if self._same >= _ALL * self._rows:
-                self._broken("next_state_equals_state", other.place)
+                self._found("next_state_equals_state", other.place)
                 self._over = True
 
     def _pairs(self, held: set[int], calls: list[_Call]) -> list[tuple[_Call, _Call]]:

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from tocsin.model import Mode
 from torch import nn
 
-from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import has_backward_hooks, inputs_of, name_of
 from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.calls.picked_classes import picked_classes
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.padding import reads_padding
+from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
 from tocsin_hooks.torch.graph import before_views
 
 _LOOKS = 3  # at passes of training: the first gradients may all be 0
@@ -43,38 +47,60 @@ class TokenProbe:
     gradients, or that several processes train, are left alone.
     """
 
-    def __init__(self, hook: Any) -> None:
-        self._hook = hook
+    def __init__(self, found: Findings) -> None:
+        self._found, self._step = found, found.step
         self._looks = 0
         self._handles: list[Any] = []
         self._embedded: list[tuple[Any, Any]] = []
         self._mixes = False  # as batch normalisation does
         self._is_next = False  # labels were the next token once: other heads may predict later ones
 
-    def forward_begins(self, root: Any) -> None:
+    def model_called(self, event: events.ModelCalled) -> None:
         """Remember what is embedded in a forward pass of training."""
-        self.forget()
+        if not (event.trains and event.first):
+            return
+        self._forget()
+        root = event.model
         if self._looks >= _LOOKS or not _is_alone(root):
             return
         self._mixes = any(isinstance(e, autograd.BATCH_NORM) and e.training for e in root.modules())
         embeddings = (each for each in root.modules() if isinstance(each, nn.Embedding))
-        seen = safely(self._hook, self._seen)
+        seen = safely(self._step.hook, self._seen)
         self._handles = [each.register_forward_hook(seen) for each in embeddings]
 
-    def forward_ends(self) -> None:
+    def pass_ends(self, _: events.PassEnds) -> None:
+        self._end()
+
+    def pass_forgotten(self, _: events.PassForgotten) -> None:
+        self._forget()
+
+    def _end(self) -> None:
         while self._handles:
             self._handles.pop().remove()
 
-    def forget(self) -> None:
-        self.forward_ends()
+    def _forget(self) -> None:
+        self._end()
         self._embedded.clear()
+
+    def loss_computed(self, event: events.LossComputed) -> None:
+        if self._step.saving and self._step.mode is Mode.TRAIN:
+            self._ask(event.call)
+
+    def part_computed(self, event: events.PartComputed) -> None:
+        picked = picked_classes(event.call) if self._step.saving else None
+        if picked is not None and has_log_softmax(picked.prediction):
+            self._ask(picked)
+
+    def _ask(self, call: LossCall) -> None:
+        for contract in self._broken(call):
+            self._found.count(contract, call.place)
 
     def _seen(self, _: Any, args: Any, output: Any) -> None:
         tokens = args[0] if args else torch.empty(0)  # by its keyword: rarely
         if output.requires_grad and tokens.dim() == 2 and min(tokens.shape) >= 2:
             self._embedded.append((tokens, output))
 
-    def broken(self, call: LossCall) -> Iterator[str]:
+    def _broken(self, call: LossCall) -> Iterator[str]:
         """The contracts that a loss of the pass breaks: computes gradients."""
         if not self._embedded or not call.prediction.requires_grad or self._looks >= _LOOKS:
             return

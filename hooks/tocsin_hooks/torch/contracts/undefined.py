@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import argument_of, inputs_of, name_of, result_of
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
+_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
 _MOST_CALLS = 64  # of a loss
 _MOST_NODES = 500
 _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
@@ -20,31 +21,28 @@ _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
 class UndefinedValues:
     """Remembers where a script takes logarithms and square roots until gradients are computed.
 
-    ``broken`` gets the name of a contract and the line. Reads the arguments, so it waits for the
-    device.
+    Reads the arguments, so it waits for the device.
     """
 
-    def __init__(self, broken: Callable[[str, str], None]) -> None:
-        self._broken = broken
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._calls: dict[Any, str] = {}  # nodes, with the lines
 
-    def called(self, found: Any) -> None:
-        """A logarithm or a square root gave ``found``."""
-        node = getattr(found, "grad_fn", None)
+    def called(self, event: events.Called) -> None:
+        node = getattr(event.found, "grad_fn", None) if event.function in _LIMITED else None
         if node is not None and len(self._calls) < _MOST_CALLS:
             self._calls[node] = script_line()
 
-    def backward(self, loss: Any) -> None:
+    def backward(self, event: events.Backward) -> None:
         """Judge what gradients are going to be computed of."""
-        calls, self._calls = self._calls, {}
+        loss, calls, self._calls = event.loss, self._calls, {}
         if not calls or not isinstance(loss, torch.Tensor):
             return
         for node in nodes_of(loss.grad_fn, _MOST_NODES):
             if node in calls and (contract := _broken_by(node, loss)) is not None:
-                self._broken(contract, calls[node])
+                self._found(contract, calls[node])
 
-    def clear(self) -> None:
-        """Forget what was computed so far: it leads to no loss."""
+    def loss_forgotten(self, _: events.LossForgotten) -> None:
         self._calls.clear()
 
 

@@ -6,14 +6,17 @@ import gc
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
+from tocsin.model import Mode
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import BATCH_NORM, plain_attributes
 from tocsin_hooks.torch.contracts.cut_offs import CutOffs
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from tocsin_hooks.torch.contracts.remembered import Remembered
 from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
@@ -33,19 +36,12 @@ _LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d)
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
 
 
-class Broken(Protocol):
-    def __call__(self, contract: str, place: str | None = None, /) -> None: ...
-
-
 class UpdateContracts:
-    """Checks the first updates of a model by its optimizers.
+    """Checks the first updates of a model by its optimizers."""
 
-    ``broken`` gets the name of a contract, in the call that breaks it, or with another line.
-    """
-
-    def __init__(self, broken: Broken) -> None:
-        self._broken = broken
-        self._cut_offs = CutOffs(broken)
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._cut_offs = CutOffs(found)
         self._updates = 0
         self._in_a_row = Counter[tuple[str, int]]()
         self._remembered = Remembered()
@@ -64,13 +60,13 @@ class UpdateContracts:
     def over(self) -> bool:
         return self._updates >= _LAST
 
-    def detached(self, tensor: Any) -> None:
-        """A tensor of a training step is cut off from what it was computed of."""
-        if not self.over:
-            self._cut_offs.detached(tensor, script_line())
+    def detached(self, event: events.Detached) -> None:
+        """Follow what is cut off in training."""
+        if not self.over and self._found.step.mode is Mode.TRAIN:
+            self._cut_offs.detached(event.tensor, script_line())
 
-    def backward(self) -> None:
-        """A backward pass begins: what gradients are left is kept, should it be the last one."""
+    def backward(self, _: events.Backward) -> None:
+        """Keep what gradients are left, should it be the last backward pass."""
         self._backwards += 1
         self._kept_now = {
             id(optimizer)
@@ -78,25 +74,25 @@ class UpdateContracts:
             if left and all(each.stays for each in left)
         }
 
-    def after_backward(self) -> None:
+    def backward_ends(self, _: events.BackwardEnds) -> None:
         for optimizer in self._known():
             if id(optimizer) in self._kept_now:  # and may be until the next one: they accumulate
                 self._kept[optimizer] = _left(optimizer)
         held = (each for optimizer in self._known() for each in parameters_of(optimizer))
         self._reached = self._reached or any(each.grad is not None for each in held)
 
-    def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
-        """An optimizer is about to update the model; ``seen``: backward passes are visible."""
+    def update_begins(self, event: events.UpdateBegins) -> None:
+        root, optimizer, seen = event.model, event.optimizer, event.seen
         if (before := self._still.get(optimizer, 0)) >= 0:  # a rate may lie on a device
             self._still[optimizer] = before + 1 if _zero_lr(optimizer) else _MOVED
         if self.over:
             return
         if not any(each() is optimizer for each in self._optimizers):
             self._optimizers.append(ref(optimizer))
-        self._before_closure = self._backwards if closure else None
+        self._before_closure = self._backwards if event.closure else None
         held = [*parameters_of(optimizer)]
         without = all(each.grad is None for each in held)
-        if not closure:
+        if not event.closure:
             name = self._without_gradient(root) if without else ""
             trained = [each for each in held if each.requires_grad]
             name = name if trained else "optimizer_holds_only_frozen"
@@ -105,21 +101,20 @@ class UpdateContracts:
             self._count("gradients_not_cleared", optimizer, holds=id(optimizer) in self._kept_now)
             idle = without and bool(trained)
             idle = idle and not any(map(self._remembered.has_changed, trained))
-            sooner = seen and not self._remembered.any_changed(root)  # another contract says so
-            idle = idle and not sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
-        still = all(map(_zero_lr, self._known()))  # one alone may begin later: see ``ended``
+        still = all(map(_zero_lr, self._known()))  # one alone may begin later: see ``_judge_late``
         self._count("learning_rate_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remembered.remember(root)
         elif not without:
             self._cut_offs.before_update(held, self._remembered.has_changed)
 
-    def after_update(self, root: Any, optimizer: Any) -> None:
+    def update_ends(self, event: events.UpdateEnds) -> None:
+        root, optimizer = event.model, event.optimizer
         self._updates += 1
         if self._updates >= self._late:
             self._late = math.inf
-            self.ended(root)
+            self._judge_late(root)
         if self._updates > _LAST:
             return
         if self._backwards and self._before_closure == self._backwards:  # it computed none
@@ -130,40 +125,44 @@ class UpdateContracts:
         self._kept[optimizer] = _left(optimizer)
         if self._updates in (_UPDATES, _LAST - 1):
             if self._forgotten(root):
-                self._broken("parameter_in_no_optimizer")
+                self._found("parameter_in_no_optimizer")
             if self._hidden(root):
-                self._broken("layer_not_registered")
+                self._found("layer_not_registered")
             if is_frozen_at_random(root):
                 frozen = [each for each in root.parameters() if not each.requires_grad]
                 self._may_thaw = len(_outside(self._known(), frozen)) < len(frozen)
                 if not self._may_thaw:
-                    self._broken("frozen_random_weights")
+                    self._found("frozen_random_weights")
             if _decays_most(optimizer):
-                self._broken("weight_decay_too_large")
+                self._found("weight_decay_too_large")
             if any(map(_has_softmax_between, root.modules())):
-                self._broken("softmax_between_layers")
+                self._found("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
-                self._broken("batch_norm_momentum_too_large")
+                self._found("batch_norm_momentum_too_large")
 
-    def ended(self, root: Any) -> None:
+    def training_ends(self, event: events.TrainingEnds) -> None:
+        if event.saving and event.model is not None:
+            self._judge_late(event.model)
+
+    def _judge_late(self, root: Any) -> None:
         """The training is over, or late: what is frozen or still now stays so. Says it once."""
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
-            self._broken("frozen_random_weights")
+            self._found("frozen_random_weights")
         still = [each for each, updates in self._still.items() if updates >= _STILL]
         if still:
             self._still.update(dict.fromkeys(still, _MOVED))
-            self._broken("learning_rate_zero")
+            self._found("learning_rate_zero")
 
-    def skipped(self, optimizer: Any, updates: int) -> None:
-        """There were so many updates that nothing looked at."""
-        if any(each() is optimizer for each in self._optimizers):
-            self._updates += updates
-        if self._still.get(optimizer, _MOVED) >= 0:
-            self._still[optimizer] += updates
+    def updates_skipped(self, event: events.UpdatesSkipped) -> None:
+        for optimizer, number in event.updates.items():
+            if any(each() is optimizer for each in self._optimizers):
+                self._updates += number
+            if self._still.get(optimizer, _MOVED) >= 0:
+                self._still[optimizer] += number
 
-    def foreign_update(self, root: Any, optimizer: Any) -> None:
-        """An optimizer updates something that is no part of the model."""
+    def other_update_begins(self, event: events.OtherUpdateBegins) -> None:
+        root, optimizer = event.model, event.optimizer
         self._kept_now.clear()  # the backward pass was its own, and the next one is not seen
         if self._optimizers or not self._backwards or self.over:
             return
@@ -176,7 +175,7 @@ class UpdateContracts:
             ours, its = _shapes(trained), _shapes(parameters_of(optimizer))
             has_gradients = any(each.grad is not None for each in trained)
             if has_gradients and (ours & its).total() >= max(1, ours.total() / 2):
-                self._broken("optimizer_of_another_model")
+                self._found("optimizer_of_another_model")
 
     def _without_gradient(self, root: Any) -> str:
         """The contract that is broken where no parameter of an optimizer has a gradient."""
@@ -192,7 +191,7 @@ class UpdateContracts:
         key = name, id(optimizer)
         self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
         if self._in_a_row[key] == enough:
-            self._broken(name)
+            self._found(name)
 
     def _forgotten(self, root: Any) -> bool:
         """Return whether there are parameters with a gradient that nobody updates."""

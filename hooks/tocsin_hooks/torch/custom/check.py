@@ -14,7 +14,7 @@ from tocsin.contracts import Contract
 from tocsin.model import Severity
 from tocsin.user_files import BadFile, files_in, run_file
 
-from tocsin_hooks.torch.custom.events import Event, Finding
+from tocsin_hooks.torch.events import Event, Finding
 
 LOOKS = 400
 _PACKAGE = "tocsin_custom_checks"

@@ -5,35 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import torch
 from tocsin.contracts import Contract
 from tocsin.model import Mode
 from torch import nn
-from torch.optim import Optimizer
 
 from tocsin_hooks.looks import Name, reported
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.custom.check import MOST_TEXT, Check
-from tocsin_hooks.torch.custom.events import (
-    Event,
-    Finding,
-    LossComputed,
-    StepEnds,
-    UpdateBegins,
-    UpdateEnds,
-)
+from tocsin_hooks.torch.dispatcher import Dispatcher
+from tocsin_hooks.torch.events import Event, Finding, LossComputed, StepEnds
 
 _log = logging.getLogger("tocsin")
 _MOST_FOUND = 100  # findings of one training
 
 
 class CustomChecks:
-    """Gives each event to the checks that take it. A check leaves when it has looked at its
-    training steps, or when it raises; what was found goes into the next saved step."""
+    """Subscribes each check to its event. A check leaves when it has looked at its training steps,
+    or when it raises; what was found goes into the next saved step."""
 
     def __init__(
         self, step: CurrentStep, checks: Iterable[Check], model: Callable[[], nn.Module | None]
@@ -55,32 +47,28 @@ class CustomChecks:
         """Return whether something was found that no saved step holds."""
         return len(self._saved) < len(self._found)
 
-    def takes(self, event: type[Any]) -> bool:
-        return any(each.event is event for each in self._checks)
+    @property
+    def hears_losses(self) -> bool:
+        """Return whether a check is left that takes losses, and the step is one of training."""
+        return self._step.trains and any(each.event is LossComputed for each in self._checks)
 
-    def loss(self, call: LossCall, inputs: Iterable[Any]) -> None:
-        if self.takes(LossComputed) and self._step.mode is Mode.TRAIN:
-            given = call.prediction, call.target, call.value, tuple(inputs)
-            self._run(LossComputed(call.name, *given, call.place), call.place)
+    def join(self, events: Dispatcher) -> None:
+        """Have the checks hear of what happens from now on."""
+        self._events = events
+        for check in self._checks:
+            events.subscribe(check.event, check, partial(self._run, check))
+        self._step.at_end = self._step_ends
 
-    def update_begins(self, model: nn.Module, optimizer: Optimizer) -> None:
-        if self.takes(UpdateBegins):
-            self._run(UpdateBegins(model, optimizer))
-
-    def update_ends(self, model: nn.Module, optimizer: Optimizer) -> None:
-        if self.takes(UpdateEnds):
-            self._run(UpdateEnds(model, optimizer))
-
-    def step_ends(self) -> None:
+    def _step_ends(self) -> None:
         """A step ends, which may be one of an evaluation."""
         model = self._model()
         if not self._checks or not self._step.trains:
             return
-        if model is not None and self.takes(StepEnds):
-            number = self._step.hook.position[Mode.TRAIN.name] - 1
-            self._run(StepEnds(model, number))
+        if model is not None:
+            self._events.tell(StepEnds, model, self._step.hook.position[Mode.TRAIN.name] - 1)
         self._seen += 1
-        self._checks = [each for each in self._checks if each.looks > self._seen]
+        for check in [each for each in self._checks if each.looks <= self._seen]:
+            self._leave(check)
         if not self._checks:
             self._step.at_end = None
 
@@ -93,15 +81,23 @@ class CustomChecks:
                 self._step.hook.capture(described, 1.0)
                 self._saved.add(name)
 
-    def _run(self, event: Event, place: str = "") -> None:
-        for check in [each for each in self._checks if each.event is type(event)]:
-            try:
-                with torch.no_grad(), self._step.hook.measured():
-                    self._add(check.contract, check(event), place)
-            except Exception as error:  # noqa: BLE001 - the code is a user's
-                self._checks.remove(check)
-                text = "check %s is switched off, because it raised %s: %s"
-                _log.warning(text, check.contract.id, type(error).__name__, error)
+    def _leave(self, check: Check) -> None:
+        self._checks.remove(check)
+        self._events.remove(check)
+
+    def _run(self, check: Check, event: Event) -> None:
+        place = ""
+        if isinstance(event, LossComputed):
+            if self._step.mode is not Mode.TRAIN:
+                return
+            place = event.place
+        try:
+            with torch.no_grad(), self._step.hook.measured():
+                self._add(check.contract, check(event), place)
+        except Exception as error:  # noqa: BLE001 - the code is a user's
+            self._leave(check)
+            text = "check %s is switched off, because it raised %s: %s"
+            _log.warning(text, check.contract.id, type(error).__name__, error)
 
     def _add(self, contract: Contract, found: object, place: str) -> None:
         if found is None or len(self._found) >= _MOST_FOUND:

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import DRAW_GAMMA
 from tocsin_hooks.torch.calls.recipes import FORMS
 from tocsin_hooks.torch.calls.recorded_call import tensors_of
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import nodes_of
 
 _TORCH = str(Path(str(torch.__file__)).parent)
@@ -45,7 +47,8 @@ class SampledActions:
     log-probability was computed was drawn a second time: the environment used another one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._known: dict[int, tuple[Any, int]] = {}  # tensors, and which draw they are of
         self._draws = self._elements = 0
         self._used: set[int] = set()
@@ -54,22 +57,24 @@ class SampledActions:
         self._losses: list[Any] = []
         self._again = 0  # updates in a row
 
-    def clear(self) -> None:
-        """Forget the actions after an update."""
+    def update_ends(self, _: events.UpdateEnds) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget the actions: what comes now belongs to another update."""
         self._known, self._draws, self._used, self._judged = {}, 0, set(), {}
         self._elements = 0
         self._others, self._losses = False, []
 
-    def backward(self, loss: Any) -> None:
-        """Gradients of ``loss`` are going to be computed."""
+    def backward(self, event: events.Backward) -> None:
         if self._judged and len(self._losses) < 2:
-            self._losses.append(getattr(loss, "grad_fn", None))
+            self._losses.append(getattr(event.loss, "grad_fn", None))
 
-    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
-        """A function of PyTorch gave ``found``."""
+    def called(self, event: events.Called) -> None:
         if self._others:  # there is nothing to find before the next update
             return
-        given, name = self._given(args, kwargs), getattr(function, "__name__", "")
+        found, name = event.found, getattr(event.function, "__name__", "")
+        given = self._given(event.args, event.kwargs)
         if not given and name not in _DRAWING and not _needs_gradient(found):
             return
         frame = _of_distribution()
@@ -84,12 +89,13 @@ class SampledActions:
         else:
             self._used.update(given)
 
-    def drawn_again(self) -> str | None:
-        """Before an update: says in the third one in a row that actions were drawn a second time,
-        by the line that computes their log-probabilities."""
-        place = self._not_used()
-        self._again = 0 if place is None else self._again + 1
-        return place if self._again == _IN_A_ROW else None
+    def update_begins(self, event: events.UpdateBegins) -> None:
+        """Judge whether actions were drawn a second time, before each of several updates."""
+        if event.seen and not event.closure:
+            place = self._not_used()
+            self._again = 0 if place is None else self._again + 1
+            if place is not None and self._again == _IN_A_ROW:
+                self._found("actions_resampled", place)
 
     def _not_used(self) -> str | None:
         """The line that computes log-probabilities of draws that nothing else was computed from, if
@@ -117,7 +123,7 @@ class SampledActions:
     def _follow(self, draw: int, results: list[Any]) -> None:
         self._elements += sum(each.numel() for each in results)
         if self._draws > _MOST_DRAWS or self._elements > _MOST_ELEMENTS:
-            self.clear()
+            self._clear()
             self._others = True
             return
         for each in results:

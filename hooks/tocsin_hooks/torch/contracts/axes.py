@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import inputs_of, parameter_of
 from tocsin_hooks.torch.calls.recorded_call import parts_of_index
+from tocsin_hooks.torch.contracts.findings import Findings
 
 _VIEWS = frozenset({"reshape", "view"})
 _SOFTMAXES = frozenset({"softmax"})
@@ -45,37 +47,41 @@ class Axes:
       product, as of a gate or of clusters, are left alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._looks = False
         self._products: dict[int, Any] = {}
         self._weights: dict[int, _Weights] = {}
         self._views: dict[int, _View] = {}
-        self._confused: set[tuple[str, str]] = set()
+        self._confused = set[str]()
 
-    @property
-    def is_looking(self) -> bool:
-        return self._looks
+    def model_called(self, event: events.ModelCalled) -> None:
+        if event.trains and event.first:
+            self._forget()
+            self._looks = True
 
-    def forward_begins(self) -> None:
-        self.forget()
-        self._looks = True
+    def pass_forgotten(self, _: events.PassForgotten) -> None:
+        self._forget()
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         self._looks = False
         self._products, self._weights, self._views = {}, {}, {}
         self._confused = set()
 
-    def forward_ended(self) -> Iterator[tuple[str, str]]:
-        """The contracts that were broken in the pass, with their places."""
-        yield from self._confused
-        yield from {("axes_not_permuted", each.place) for each in self._views.values()}
-        self.forget()
+    def pass_ends(self, _: events.PassEnds) -> None:
+        for place in self._confused:
+            self._found("attention_over_queries", place)
+        for each in self._views.values():
+            self._found("axes_not_permuted", each.place)
+        self._forget()
 
-    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
-        """A function gave ``found``."""
-        if not args or len(self._products) + len(self._weights) >= _MOST_FOLLOWED:
+    def called(self, event: events.Called) -> None:
+        args, found = event.args, event.found
+        if not self._looks or not args:
             return
-        name, given = getattr(function, "__name__", ""), args[0]
+        if len(self._products) + len(self._weights) >= _MOST_FOLLOWED:
+            return
+        name, given = getattr(event.function, "__name__", ""), args[0]
         if name == "__getitem__":
             self._indexed(given, args[1])
         if not isinstance(found, torch.Tensor) or not found.is_floating_point():
@@ -87,7 +93,7 @@ class Axes:
         elif name in _VIEWS and is_permuted(given.shape, found.shape):
             self._views[id(found)] = _View(found, script_line())
         elif name in _SOFTMAXES:
-            axis = args[1] if len(args) > 1 else kwargs.get("dim")
+            axis = args[1] if len(args) > 1 else event.kwargs.get("dim")
             if id(given) in self._products and isinstance(axis, int):
                 weights = _Weights(found, axis % found.dim(), script_line())
                 self._weights[id(found)] = weights
@@ -112,7 +118,7 @@ class Axes:
             left = (at == 0) != (name == "__rmatmul__")
             summed = _summed(args[0], at) if name == "einsum" else {_last(each, left=left)}
             if summed and weights.axis not in summed:
-                self._confused.add(("attention_over_queries", weights.place))
+                self._confused.add(weights.place)
         self._products[id(found)] = found
 
     def _follow(self, name: str, args: Any, found: Any) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tocsin.model import Mode
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import parameter_of
+from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import nodes_of
 from tocsin_hooks.torch.values import tensors_in
 
@@ -35,20 +38,30 @@ class Derivatives:
     parameters, nor where it is a term of the loss: the residual of an equation is to be trained.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, found: Findings) -> None:
+        self._found = found
         self._followed: dict[int, _Derivative] = {}
         self._met: list[tuple[str, Any]] = []
 
-    @property
-    def is_following(self) -> bool:
-        return bool(self._followed)
+    def loss_forgotten(self, _: events.LossForgotten) -> None:
+        self._clear()
 
-    def clear(self) -> None:
+    def _clear(self) -> None:
         self._followed, self._met = {}, []
 
-    def taken(self, inputs: Any, found: Any) -> bool:
-        """Derivatives by ``inputs`` were computed; whether one is 0 for all of many elements. Waits
-        for the device."""
+    def called(self, event: events.Called) -> None:
+        if self._followed:
+            self._follow(event)
+        step, args = self._found.step, event.args
+        taken = event.function is torch.autograd.grad and not event.inside
+        if taken and step.saving and step.mode is Mode.TRAIN:
+            place, inputs = script_line(), args[1] if len(args) > 1 else event.kwargs.get("inputs")
+            is_zero = self._is_zero(inputs, event.found)
+            if self._found.looks_in_step(f"derivative of {place}") and is_zero:
+                self._found.count("derivative_always_zero", place)
+
+    def _is_zero(self, inputs: Any, found: Any) -> bool:
+        """Return whether a derivative is 0 for all of many elements. Waits for the device."""
         by = tuple(each for _, each in tensors_in(inputs, 8))
         if not torch.is_grad_enabled() or any(isinstance(each, torch.nn.Parameter) for each in by):
             return False
@@ -60,25 +73,30 @@ class Derivatives:
             each.numel() >= _LEAST_ELEMENTS and not bool(each.detach().any()) for each in results
         )
 
-    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
-        """A function gave ``found``: of a derivative that is followed, perhaps."""
-        given = [each for _, each in tensors_in((args, kwargs), 8)]
+    def _follow(self, event: events.Called) -> None:
+        """Follow what is computed of a derivative."""
+        found = event.found
+        given = [each for _, each in tensors_in((event.args, event.kwargs), 8)]
         known = [self._followed[id(each)] for each in given if id(each) in self._followed]
         if not known or not isinstance(found, torch.Tensor):
             return
         by = tuple(each for one in known for each in one.inputs)
         if len(self._followed) >= _MOST_FOLLOWED:
-            self.clear()
+            self._clear()
         elif not found.requires_grad:
             self._followed[id(found)] = _Derivative(found, by)
-        elif _is_sum_of_terms(function, given) or any(_is_of_model(each, by) for each in given):
+        elif _is_sum_of_terms(event.function, given) or any(
+            _is_of_model(each, by) for each in given
+        ):
             self._met.append((script_line(), found.grad_fn))
 
-    def broken(self, loss: Any) -> Iterator[str]:
-        """The lines in which such a derivative becomes a part of a loss."""
-        if self._met and isinstance(loss, torch.Tensor):
-            nodes = set(nodes_of(loss.grad_fn, _MOST_NODES))
-            yield from {place for place, node in self._met if node in nodes}
+    def backward(self, event: events.Backward) -> None:
+        """Judge those that become a part of a loss."""
+        if self._met and isinstance(event.loss, torch.Tensor):
+            nodes = set(nodes_of(event.loss.grad_fn, _MOST_NODES))
+            for place in {place for place, node in self._met if node in nodes}:
+                self._found.count("derivative_without_graph", place)
+        self._clear()
 
 
 def _is_sum_of_terms(function: Any, given: Sequence[Any]) -> bool:
