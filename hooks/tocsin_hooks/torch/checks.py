@@ -11,7 +11,6 @@ from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch import events
 from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
@@ -29,6 +28,7 @@ from tocsin_hooks.torch.custom.running import CustomChecks
 from tocsin_hooks.torch.dispatcher import Dispatcher
 from tocsin_hooks.torch.graph import is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
+from tocsin_hooks.torch.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.outermost_calls import Call

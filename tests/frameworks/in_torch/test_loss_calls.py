@@ -15,11 +15,11 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.calls.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.contracts.across import DIFFERENCES
 from tocsin_hooks.torch.dispatcher import Dispatcher
 from tocsin_hooks.torch.events import BackwardEnds, Called
+from tocsin_hooks.torch.loss_calls import Listener, LossWindow
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
