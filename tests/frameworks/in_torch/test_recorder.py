@@ -182,7 +182,7 @@ def test_the_scripts_own_profiler_is_left_alone(tmp_path: Path) -> None:
     assert own.key_averages()
     said = answer(storage)
     assert said is not None
-    assert (said.state, "uses PyTorch's profiler itself" in said.detail) == ("refused", True)
+    assert (said.state, "is using PyTorch's profiler" in said.detail) == ("refused", True)
 
 
 def test_a_profiler_that_fails_does_not_reach_the_training(
