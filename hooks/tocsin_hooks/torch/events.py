@@ -94,7 +94,7 @@ class PassBegins:
 
 @dataclass(frozen=True)
 class LossForgotten:
-    """What was computed so far leads to no loss."""
+    """A loss will not be computed from what came before."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a loss is computed of, by its graph."""
+"""Contracts on the graph that a loss was computed with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin_hooks.torch.contracts.softmaxes import broken_by_softmax
 
 
 class LossGraphs:
-    """Looks at the first losses of saved steps when gradients are going to be computed of them."""
+    """Checks the graphs of the first losses of saved steps, before gradients are computed."""
 
     def __init__(self, found: Findings) -> None:
         self._found = found
