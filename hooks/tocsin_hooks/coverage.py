@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection
 
 from tocsin.model import Mode, Role
-from tocsin.rules import TRAINING
-from tocsin.watch import resolve
+from tocsin.rules import TRAINING, Read
+from tocsin.watch import Watched, resolve
 
 from tocsin_hooks.plan import Saved
 from tocsin_hooks.settings import CaptureSettings
@@ -65,9 +65,15 @@ def unmatched(settings: CaptureSettings, tensors: Collection[Saved]) -> list[str
     return [
         f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
         for rule in resolve(watch, TRAINING)[0]
-        if (reads := rule.reads.tensors.values())
-        and not any(any(wanting([rule], tensor, matcher)) for tensor in tensors)
+        if (reads := _needed(rule))
+        and not any(read in reads for each in tensors for read in wanting([rule], each, matcher))
     ]
+
+
+def _needed(rule: Watched) -> list[Read]:
+    """Return the reads without which a rule judges nothing; all of them if it names none."""
+    reads = rule.reads.tensors
+    return [reads[name] for name in rule.reads.needs or reads]
 
 
 def described(tensors: Collection[Saved]) -> str:

@@ -285,6 +285,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "CAPTURE_PREFIX",
                 "BACKLOG_TURNS",
                 "MEMBER_ROLES",
+                "PRICES",
             ],
         ),
         (

@@ -204,6 +204,6 @@ def test_the_summary_names_what_is_missing_and_not_what_is_there(tocsin, tmp_pat
     run = write_run(tmp_path / "run", 4, "loss weight")
     rules = ("--rule", "NotNormalizedData", "--rule", "TrainEvalOverlap")
     found = tocsin("check", run, *rules, "--json").json["rules"]
-    assert [rule["Missing"] for rule in found] == [["inputs"], ["samples"]]
+    assert [rule["Missing"] for rule in found] == [["inputs", "targets"], ["samples"]]
     assert found[1]["StatusDetails"].endswith("not captured: role sample")
     assert "2 do not apply here (inputs, samples)" in tocsin("check", run, *rules).out

@@ -63,6 +63,7 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
 }
 
 COMPANIONS = {
+    "ExplodingTensor": {"between", "losses", "rates"},  # where a loss became NaN
     "WeightUpdateRatio": {"gradients"},
     "GradientExplosion": {
         "between",

@@ -64,7 +64,7 @@ class ExplodingTensor(Rule):
     def reads(self) -> Reads:
         read = Read(fields=COUNTS)
         tensors = read.explicitly(self.collection_names, self.tensor_regex)
-        return Reads({"tensors": tensors, **ORIGIN_READS})
+        return Reads({"tensors": tensors, **ORIGIN_READS}, needs=("tensors",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [tensor for tensor in step.tensors["tensors"] if self._watches(tensor)]
