@@ -65,7 +65,7 @@ class RunJudge:
         self._page = ""
         page = ("page",) if _in_notebook() else ()
         self._child = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "tocsin.judge", url, str(time.time()), *page],
+            [sys.executable, "-m", "tocsin.judge", url, str(time.time()), str(self._pid), *page],
             env={**_ONE_THREAD, **os.environ, "PYTHONPATH": _path()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

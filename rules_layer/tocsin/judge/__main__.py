@@ -63,7 +63,7 @@ class _Parent:
     """The training's process: ``over`` when the run is complete, gone when it has died."""
 
     source: TextIO
-    pid: int = field(default_factory=os.getppid)
+    pid: int
     over: threading.Event = field(default_factory=threading.Event)
 
     def listen(self) -> None:
@@ -152,12 +152,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    parent = _Parent(sys.stdin)
+    run, started, training, *options = sys.argv[1:]
+    parent = _Parent(sys.stdin, int(training))  # it may have died since it started us
     threading.Thread(target=parent.listen, daemon=True).start()
     lines = _Lines(sys.stdout)
     try:
         load_installed()
-        judge(sys.argv[1], float(sys.argv[2]), lines, parent, "page" in sys.argv[3:])
+        judge(run, float(started), lines, parent, "page" in options)
     except Exception as error:  # noqa: BLE001 - the training goes on, and its log says why
         lines.say(f"the run is no longer judged: {type(error).__name__}: {error}")
     sys.stdout.flush()
