@@ -1,4 +1,4 @@
-"""The events of a training that checks look at: ours, and those that users write."""
+"""The events of a training, which the dispatcher gives to built-in checks and to those of users."""
 
 from __future__ import annotations
 
@@ -56,8 +56,11 @@ class LossComputed:
 
 @dataclass(frozen=True)
 class UpdateBegins:
-    """An optimizer is about to update the model: gradients are as it gets them, unless it computes
-    them itself by a ``closure``. ``seen``: calls were looked at until now."""
+    """An optimizer is about to update the model, with the present gradients.
+
+    seen: the calls that led to these gradients were looked at.
+    closure: the optimizer computes the gradients itself, by a closure.
+    """
 
     model: nn.Module
     optimizer: Optimizer
@@ -99,8 +102,10 @@ class LossForgotten:
 
 @dataclass(frozen=True)
 class InputsGiven:
-    """The model, or a part of it, is given these inputs. ``first``: in the first pass of a saved
-    step, one of the first updates."""
+    """The model, or a part of it, is given these inputs.
+
+    first: it is the first pass of a saved step, early in the training.
+    """
 
     inputs: GivenInputs
     first: bool
@@ -108,8 +113,13 @@ class InputsGiven:
 
 @dataclass(frozen=True)
 class ModelCalled:
-    """The model is called, with a single sample or not. ``trains``: in a step of training;
-    ``judged``: losses of the step in hand were seen; ``first``: as of the inputs."""
+    """The model is called.
+
+    alone: with a single sample.
+    trains: in a step of training.
+    judged: a loss of the current step was seen.
+    first: as in ``InputsGiven``.
+    """
 
     model: nn.Module
     alone: bool
@@ -125,7 +135,7 @@ class PassEnds:
 
 @dataclass(frozen=True)
 class PassForgotten:
-    """Nothing more of the last forward pass is to come."""
+    """The last forward pass is over, whether it ended or raised."""
 
 
 # Calls until gradients are computed.
@@ -133,8 +143,11 @@ class PassForgotten:
 
 @dataclass(frozen=True)
 class Called:
-    """A function of PyTorch gave ``found``. ``inside``: of a forward pass, or else after the model
-    was given ``inputs``."""
+    """A function of PyTorch has returned ``found``.
+
+    inside: it was called in a forward pass.
+    inputs: what the model was given last.
+    """
 
     function: Callable[..., Any]
     args: Any
@@ -146,7 +159,7 @@ class Called:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A dropout in a forward pass dropped that share, and gave ``found``."""
+    """A dropout in a forward pass dropped a share of its inputs, and returned ``found``."""
 
     share: float
     found: Tensor
@@ -154,14 +167,14 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Detached:
-    """A tensor is going to be detached."""
+    """A tensor is about to be detached."""
 
     tensor: Tensor
 
 
 @dataclass(frozen=True)
 class PartComputed:
-    """A call in training gave what may be a part of a loss that the script computes."""
+    """A call in training returned what may be a part of a hand-written loss."""
 
     call: RecordedCall
 
@@ -171,8 +184,11 @@ class PartComputed:
 
 @dataclass(frozen=True)
 class Backward:
-    """Gradients of ``loss`` are going to be computed: of these outputs of the model, as far as they
-    are known, for the inputs that it was given last."""
+    """Gradients of ``loss`` are about to be computed.
+
+    outputs: those of the model, as far as they are known.
+    inputs: what the model was given last.
+    """
 
     loss: Any
     outputs: Sequence[Any]
@@ -186,14 +202,14 @@ class BackwardEnds:
 
 @dataclass(frozen=True)
 class OrderIgnored:
-    """The loss by hand in that line is the same whichever label belongs to which sample."""
+    """A hand-written loss, in that line, does not change if its labels are shuffled."""
 
     place: str
 
 
 @dataclass(frozen=True)
 class OtherUpdateBegins:
-    """An optimizer is about to update something else than the model."""
+    """An optimizer is about to update something other than the model."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -201,14 +217,18 @@ class OtherUpdateBegins:
 
 @dataclass(frozen=True)
 class UpdatesSkipped:
-    """There were so many updates by each optimizer that nothing looked at."""
+    """Idle steps have passed, with a number of updates by each optimizer."""
 
     updates: Mapping[Any, int]
 
 
 @dataclass(frozen=True)
 class SavedStepEnds:
-    """A step that is saved ends; ``loss`` computes the loss of an evaluation, if it has one."""
+    """A saved step ends.
+
+    evaluates: it is an evaluation.
+    loss: computes the loss of the evaluation; None if it has none.
+    """
 
     evaluates: bool
     loss: Callable[[], float | None]
@@ -216,14 +236,18 @@ class SavedStepEnds:
 
 @dataclass(frozen=True)
 class TrainingEnds:
-    """No step comes after the one in hand, which is saved or not. The model may be gone."""
+    """The current step is the last one.
+
+    model: None if it has been deleted.
+    saving: the step is saved.
+    """
 
     model: nn.Module | None
     saving: bool
 
 
 ENDS = frozenset({PassEnds, PassForgotten, LossForgotten, TrainingEnds})
-"""What checks are told also when no rule wants them any more: they let go of what they hold."""
+"""Events that reach a check even if no rule wants it: it releases the tensors that it keeps."""
 
 
 @dataclass(frozen=True)
@@ -239,4 +263,4 @@ class Finding:
 
 
 Event = LossComputed | UpdateBegins | UpdateEnds | StepEnds
-"""What checks of users may take."""
+"""The events that checks of users may take."""

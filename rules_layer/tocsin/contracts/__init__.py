@@ -15,14 +15,14 @@ from tocsin.contracts.names import (
     tensor_name,
 )
 from tocsin.contracts.registry import CONTRACTS, FAMILIES
-from tocsin.contracts.relations import OF_SIGNS, SEVERAL_TIMES, UNLESS
+from tocsin.contracts.relations import SEVERAL_TIMES, SIGN_CONTRACTS, UNLESS
 
 __all__ = [
     "CONTRACTS",
     "FAMILIES",
     "FORMER",
-    "OF_SIGNS",
     "SEVERAL_TIMES",
+    "SIGN_CONTRACTS",
     "UNLESS",
     "Contract",
     "UnknownContract",

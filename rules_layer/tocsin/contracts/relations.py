@@ -1,4 +1,4 @@
-"""Relations between contracts, and how often some must be broken, by their ids."""
+"""Relations between contracts by id, and those that must be broken several times."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ SEVERAL_TIMES = frozenset(
         "class_weights_inverted",
     }
 )
-"""What may be so once by chance: in a dummy batch, or a short one."""
+"""Contracts that a single dummy or short batch may break: broken once, they are not reported."""
 
-OF_SIGNS = frozenset({"gradient_penalty_subtracted", "overlap_minimised", "ppo_clip_uses_max"})
-"""What is no fault where the optimizer is to make the loss larger."""
+SIGN_CONTRACTS = frozenset(
+    {"gradient_penalty_subtracted", "overlap_minimised", "ppo_clip_uses_max"}
+)
+"""Contracts on the sign of a loss: not reported where an optimizer maximises it."""
 
 UNLESS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -38,4 +40,4 @@ UNLESS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""What is not reported where another one was before, which says more."""
+"""Contracts that are not reported once one of these was found, which names the cause."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import tocsin_hooks.torch
-from tocsin.contracts import CONTRACTS, OF_SIGNS, SEVERAL_TIMES, UNLESS
+from tocsin.contracts import CONTRACTS, SEVERAL_TIMES, SIGN_CONTRACTS, UNLESS
 from tocsin_hooks.torch import events
 from tocsin_hooks.torch.dispatcher import Dispatcher
 
@@ -83,7 +83,12 @@ def test_each_contract_stands_in_one_file() -> None:
 
 
 def test_relations_are_of_contracts() -> None:
-    named = {*SEVERAL_TIMES, *OF_SIGNS, *UNLESS, *(each for one in UNLESS.values() for each in one)}
+    named = {
+        *SEVERAL_TIMES,
+        *SIGN_CONTRACTS,
+        *UNLESS,
+        *(each for one in UNLESS.values() for each in one),
+    }
     assert named <= {*CONTRACTS}
 
 

@@ -1,4 +1,4 @@
-"""All contracts that the hook checks."""
+"""The list of contract classes. ``Checks`` makes the others, of which it asks more."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ CONTRACTS = (
     Schedules,
     DiscardedGradients,
 )
-"""Those that nothing else is asked of."""
+"""The classes whose objects only take events, in the order in which they get them."""

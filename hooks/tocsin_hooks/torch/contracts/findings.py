@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tocsin.contracts import OF_SIGNS, SEVERAL_TIMES, UNLESS, id_and_place
+from tocsin.contracts import SEVERAL_TIMES, SIGN_CONTRACTS, UNLESS, id_and_place
 from tocsin.model import Mode
 
 from tocsin_hooks.looks import Name, contract_name
@@ -30,11 +30,11 @@ class Findings:
         self._found: dict[Name, bool] = {}  # and whether that is saved
 
     def __call__(self, contract: str, place: str | None = None, /) -> None:
-        """The line of the script that is being executed breaks a contract, or that one."""
+        """Record that a contract is broken, by default in the line of the script that runs."""
         self._add(contract_name(contract, place or script_line()))
 
     def count(self, contract: str, place: str) -> None:
-        """The same of a contract that may have to be broken in several saved steps."""
+        """Record it, but some contracts only once they are broken in several saved steps."""
         name = contract_name(contract, place)
         if name in self._counted:
             return
@@ -63,8 +63,8 @@ class Findings:
         return self._looks[key] <= _LOOKS
 
     def looks_in_step(self, what: str) -> bool:
-        """Return whether to look at it in this step: at all calls of the step, for several may
-        share a line."""
+        """Return whether to look at it in this step: at all calls, since several may share a
+        line."""
         key = self.step.mode, what
         if key not in self._now:
             if not self._looks[key] and len(self._looks) >= _MOST_LINES:
@@ -74,16 +74,16 @@ class Findings:
         return self._looks[key] <= _LOOKS and self._now[key] <= _MOST_CALLS
 
     def update_begins(self, event: events.UpdateBegins) -> None:
-        self._grows(event)
+        self._forget_signs(event)
 
     def other_update_begins(self, event: events.OtherUpdateBegins) -> None:
-        self._grows(event)
+        self._forget_signs(event)
 
-    def _grows(self, event: events.UpdateBegins | events.OtherUpdateBegins) -> None:
-        """Take back what was said of signs if the optimizer makes the loss larger."""
+    def _forget_signs(self, event: events.UpdateBegins | events.OtherUpdateBegins) -> None:
+        """Report nothing of the sign of a loss that the optimizer maximises."""
         if any(each.get("maximize") for each in event.optimizer.param_groups):
             for name in [name for name, saved in self._found.items() if not saved]:
-                if _id_of(name) in OF_SIGNS:
+                if _id_of(name) in SIGN_CONTRACTS:
                     del self._found[name]
 
     def flush(self) -> None:
