@@ -18,7 +18,7 @@ from typing import Any
 
 import tomllib
 from tocsin import installing
-from tocsin.causes import explained_by
+from tocsin.explanations import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from graphlib import TopologicalSorter
 
 import pytest
-from tocsin.causes import EXPLAINS, Explanation, Finding, causes_first, explained_by, explains
+from tocsin.causes import Finding, causes_first, explains
 from tocsin.contracts import FAMILIES, tensor_name
+from tocsin.explanations import EXPLAINS, Explanation, explained_by
 from tocsin.model import Severity
 from tocsin.rules import rule_names
 

@@ -1,7 +1,7 @@
 """The job that goes on where a stopped one was healthy: the old definition, and nothing new. Pure.
 
-A run, and whoever may write it, names a checkpoint and changes numbers. It names no role, image,
-code, data or instance: all of these are those of the stopped job.
+The files of a run can choose a checkpoint and change numbers among the hyperparameters. Role,
+image, code, data and instances are those of the stopped job.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def relaunch(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
 
 def _plan(alerts: Sequence[StatusChange], job: JobToStop) -> Relaunch | str:
-    """The plan, or why there is none. Of several alerts, the earliest first sign counts."""
+    """Return the plan, or the reason why there is none. The earliest first sign counts."""
     policy = next((each.relaunch for each in alerts if each.relaunch), None)
     if not isinstance(policy, RelaunchPolicy):
         return "correct `relaunch` in the watch file, which tocsin lint checks"
