@@ -37,7 +37,7 @@ class Spike:
 
 
 LOSS_SPIKE = Spike(10.0, 0.75, lasts=True)
-GRADIENT_SPIKE = Spike(6.0, 0.5, lasts=False)
+GRADIENT_SPIKE = Spike(30.0, 0.5, lasts=False)
 
 
 def interval_name(kind: str, number: int = 0) -> Name:

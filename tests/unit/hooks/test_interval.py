@@ -65,7 +65,7 @@ AT = range(103, 600, 40)
 @pytest.mark.parametrize("every", [1, 10, 37, 600])
 def test_spikes_between_saves_are_counted(every: int) -> None:
     losses = with_spikes(2.0 + 0.1 * NOISE, 40.0, AT)
-    norms = with_spikes(0.5 + 0.05 * NOISE, 20.0, AT[::2])
+    norms = with_spikes(0.5 + 0.05 * NOISE, 90.0, AT[::2])
     found = summaries(losses, np.ones(600), every)
     assert spikes([loss for loss, _ in found]) == len(AT)
     assert spikes([norm for _, norm in found]) == 0
