@@ -18,6 +18,7 @@ from typing import Any
 
 import tomllib
 from tocsin import installing
+from tocsin.cli.rules import earlier_saves
 from tocsin.explanations import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
@@ -46,7 +47,13 @@ those of the rules are generated (`make docs`).
 * **update**: how far a tensor moved since its last save. It comes from the index if the hook
   captured it, and from the values of both saves otherwise.
 
-*By default*: the profiles in which the rule is active without being named.
+*Severity*: that of an alert in profile `recommended`, if the watch file names none. In profile
+`sagemaker` it is `warning`. A rule whose own severity is `info` has no actions unless its entry in
+the watch file names them. BrokenContract has the severity of the [contract](../contracts.md), and
+other rules may raise theirs where their page says so.
+
+*By default*: the profiles in which the rule is active without being named. A rule's page has a
+column of defaults for both profiles, because a watch file of either profile may name the rule.
 
 Numbers in the rules that are no parameters are in one table: [constants](constants.md).
 
@@ -62,8 +69,8 @@ They judge the minutes of a machine run. The section `machine` of a watch file t
 _ALL_CONTRACTS = "All contracts, with their ids and texts: [contracts](../contracts.md)."
 
 _TABLE = """\
-| rule | says | reads | by default |
-|---|---|---|---|
+| rule | says | severity | reads | by default |
+|---|---|---|---|---|
 """
 
 _EXAMPLE = """\
@@ -102,7 +109,8 @@ def example_of(name: str) -> Path:
 def _row(document: dict[str, Any]) -> str:
     name, says = document["name"], _cell(document["summary"])
     kinds = " + ".join(_needs(document["reads"]))
-    return f"| [{name}]({name}.md) | {says} | {kinds} | {', '.join(document['profiles']) or '-'} |"
+    severity, profiles = get_rule(name).severity.value, ", ".join(document["profiles"])
+    return f"| [{name}]({name}.md) | {says} | {severity} | {kinds} | {profiles or '-'} |"
 
 
 def _needs(reads: dict[str, Any]) -> list[str]:
@@ -139,6 +147,8 @@ def _page(document: dict[str, Any]) -> str:
         "## What it reads",
         _reads(document["reads"]),
         _watching(document["profiles"]),
+        f"The severity of its alerts is `{get_rule(name).severity.value}`, unless the watch file "
+        "names another one.",
         _explaining(name),
         _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",
@@ -197,7 +207,7 @@ def _reads(reads: dict[str, Any]) -> str:
     for read in reads["tensors"]:
         fields = [f"`{field}`" for field in read["fields"]]
         what = [*fields, *read["detail"], *(["the values"] if read["values"] else [])]
-        back = f"; {read['back']} earlier saves" if read["back"] else ""
+        back = f"; {earlier_saves(read['back'])}" if read["back"] else ""
         lines.append(f"- {read['selects']}: {', '.join(what) or 'only that it was saved'}{back}")
     if reads["time"]:
         lines.append("- the passing of time")
@@ -207,7 +217,8 @@ def _reads(reads: dict[str, Any]) -> str:
 def _watching(profiles: list[str]) -> str:
     if not profiles:
         return "It is active only if a watch file names it."
-    return f"It is active by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
+    names = " and ".join(f"`{name}`" for name in profiles)
+    return f"It is active by default in the profile{'s' * (len(profiles) > 1)} {names}."
 
 
 def _explaining(rule: str) -> str:
@@ -218,8 +229,8 @@ def _explaining(rule: str) -> str:
         filter(
             None,
             (
-                below and f"Explains, and is shown above: {below}.",
-                above and f"Explained by, and shown below: {above}.",
+                below and f"If both fire, this rule is listed as the cause of: {below}.",
+                above and f"If both fire, this rule is listed as an effect of: {above}.",
             ),
         )
     )

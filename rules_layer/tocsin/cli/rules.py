@@ -161,11 +161,16 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def earlier_saves(count: int) -> str:
+    """Return the earlier saves that a rule reads, in words."""
+    return "the previous save" if count == 1 else f"the previous {count} saves"
+
+
 def _reads(reads: Document) -> Text:
     lines = [Text("Reads", "bold")]
     for read in reads["tensors"]:
         what = ["values"] * read["values"] + read["fields"] * (not read["values"]) + read["detail"]
-        back = f", and {read['back']} earlier saves" if read["back"] else ""
+        back = f", and {earlier_saves(read['back'])}" if read["back"] else ""
         lines.append(styled(f"{read['selects']}: {', '.join(what) or 'that it was saved'}{back}"))
     lines += [styled(f"the same of run {run}") for run in reads["runs"]]
     if reads["time"]:

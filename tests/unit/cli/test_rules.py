@@ -115,7 +115,7 @@ def test_docstrings_of_others(tocsin, foreign, monkeypatch):
     assert document["parameters"][0]["defaults"]["recommended"] == "Infinity"
     people = tocsin("rules", "Foreign").out
     assert "Something [bold]else." in people
-    assert "any tensor of kind relu: values, and 2 earlier saves" in people
+    assert "any tensor of kind relu: values, and the previous 2 saves" in people
     assert "the passing of time" in people
 
 

@@ -37,7 +37,7 @@ class LossGap(Rule):
     ----------
     known: improvement of training loss over a constant prediction, relative, from which to check.
     least: share of this improvement that evaluation loss must reach.
-    least_by_heart: the same share when training loss is nearly 0.
+    least_by_heart: the same share once training loss is nearly 0, so the data is memorised.
     samples: evaluation samples before the first check.
 
     Example: evaluation swaps the colour channels. Training loss falls to 0.1, and evaluation loss

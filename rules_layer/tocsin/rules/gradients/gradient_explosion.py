@@ -35,7 +35,7 @@ class GradientExplosion(Rule):
     finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
-    or not, in four or more moments of 50 steps. A spike is a gradient norm, relative to the loss,
+    or not, in at least four windows of 50 steps. A spike is a gradient norm, relative to the loss,
     above 30 times the median of the 64 steps before.
 
     Parameters

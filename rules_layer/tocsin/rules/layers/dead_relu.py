@@ -28,8 +28,8 @@ _FOLLOWED = 160  # units of a layer: a small state, and a good estimate of their
 class DeadRelu(Rule):
     """ReLU units of a layer are dead: they output zero for every input and can no longer learn.
 
-    A unit (for images, a channel) is inactive in a save if less than ``threshold_inactivity`` % of
-    its outputs, or none, are above zero. Fires when more than ``threshold_layer`` % of a layer's
+    A unit (for images, a channel) is inactive in a save if none of its outputs, or less than
+    ``threshold_inactivity`` % of them, are above zero. Fires when more than ``threshold_layer`` % of a layer's
     units were inactive in each of the last ``saves`` saves, as in Amazon's paper (Rauschmayr et
     al., MLSys 2021): a unit that is active for a few samples is alive. It follows at most 160 units
     of a layer, evenly selected, and skips layers with more than 65,536. Amazon's documents do not

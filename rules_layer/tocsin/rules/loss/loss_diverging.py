@@ -46,8 +46,8 @@ class LossDiverging(Rule):
     * All are more than ``comeback`` times the best median so far, and back at 80 % of the first
       saves.
     * The last three saves are not finite.
-    * The loss is 30 times its first saves below 0 and falls ever faster, as with the wrong sign; a
-      likelihood slows down.
+    * The loss is below -30 times its first saves and falls ever faster: the sign is wrong. The
+      fall of a log-likelihood would slow down.
 
     Does not fire while another loss of the run has fallen: competing losses (a GAN's) fall in
     turns. Resolves when the loss is below its start again.

@@ -41,12 +41,12 @@ class LossNotDecreasing(Rule):
 
     Fires when a loss that is judged every ``num_steps`` steps fell by less than ``diff_percent`` %
     since its start, twice in a row, or is not finite. The start is the larger of the first save and
-    the median of the first five. Does not fire once any loss of the run was ``settled_percent`` %
-    below its start, or while one of several is as far above: competing losses fall in turns. Nor
-    does it fire if the noise is larger than that, or if comparisons with shuffled labels show
-    skill. The level of a loss has no meaning below 0, and in adversarial, reinforcement, metric,
-    ranking and self-supervised
-    learning: such a loss is judged only if you name it.
+    the median of the first five. Stops judging once any loss of the run has fallen by
+    ``settled_percent`` %. With several losses, it also waits while one is that far above its start,
+    because competing losses (GAN) take turns. Nor does it fire if the noise is larger than that, or
+    if comparisons with shuffled labels show skill. The value of a loss does not show progress below
+    0, and in adversarial, reinforcement, metric, ranking and self-supervised learning: such a loss
+    is judged only if you name it.
 
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
     allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not

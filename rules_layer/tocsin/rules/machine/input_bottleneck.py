@@ -40,8 +40,8 @@ class InputBottleneck(Rule):
 
     Parameters
     ----------
-    share: of the time, from 0 to 1.
-    gpu: the mean utilization in %.
+    share: largest share of the time that the training may wait, from 0 to 1.
+    gpu: smallest mean utilization of the GPUs in %.
 
     Example: in each minute the training waits 15 seconds for batches, and the GPU is 55 % utilized.
     """

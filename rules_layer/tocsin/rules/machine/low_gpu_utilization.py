@@ -55,11 +55,13 @@ class LowGPUUtilization(Rule):
 
     Parameters
     ----------
-    threshold: utilization in %, without a window.
-    minutes: number of minutes that are judged, without a window. threshold_p95: 95th percentile of
-    the utilization in %. threshold_p5: 5th percentile of the utilization in %.
-    window: samples; 0 looks at minutes.
-    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
+    threshold: utilization in % below which a GPU is idle, if ``window`` is 0.
+    minutes: number of minutes to judge if ``window`` is 0.
+    threshold_p95: least 95th percentile of the utilization in %, with a window.
+    threshold_p5: least 5th percentile of the utilization in %, with a window.
+    window: number of the latest samples of each GPU to judge; 0 judges minutes.
+    patience: number of samples of a GPU before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
 
     Example: for ten minutes both GPUs are 30 % utilized, with a few samples above 50 %.
     """

@@ -30,13 +30,15 @@ class ClassImbalance(Rule):
     (Poisson score intervals for counts, Wilson's for shares). It judges only labels that are
     classes: no real numbers, masks or tokens, and no negative labels beside two or more other
     classes. Steps of EVAL and PREDICT are ignored, since validation data is often sorted by class.
-    Amazon's text divides the smallest by the largest, which can never exceed 10.
+    Amazon's text divides the smallest count by the largest. That ratio is at most 1, so a threshold
+    of 10 could never fire.
 
     Parameters
     ----------
     threshold_imbalance: ratio of the most frequent class to the rarest.
-    threshold_misprediction: share of a class; none: not judged.
-    samples: how many labels are needed.
+    threshold_misprediction: largest share of a class's samples with a wrong prediction; none: not
+        judged.
+    samples: smallest number of labels for a verdict.
     argmax: predictions are rows of probabilities, and the largest counts. Has no effect: rows are
         recognised.
     labels_regex, predictions_regex: which tensors are labels and predictions, instead of those with

@@ -45,10 +45,15 @@ class NoBetterThanGuessing(Rule):
     skill of the last five batches is below ``least_skill``, has grown by less than ``progress`` in
     the second half of all, and balanced accuracy shows no skill either. If the hook computes the
     loss of the best constant prediction, the rule compares the loss with that instead. It fires if
-    the loss was not below it in the last half of the saves, or in three evaluations, hardly depends
-    on the labels, and is not about to fall below it. That needs 300 training steps, or 150 if the
-    loss is 3 % higher, or 200 if it is three times as high even while it falls. Ignores rankings,
-    whose scores have no level.
+    all of these hold:
+
+    * In the last half of the saves, or in three evaluations, the loss was not below that of the
+      constant prediction.
+    * It hardly depends on the labels.
+    * Its trend does not cross that line soon.
+
+    That needs 300 training steps, or 150 if the loss is 3 % higher, or 200 if it is three times as
+    high even while it falls. Ignores rankings, whose scores have no level.
 
     Without labels or predictions it judges what the script records, over the same numbers of saves.
     It fires for an accuracy that stays at chance, an area under the ROC curve that was never above
