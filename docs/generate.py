@@ -225,15 +225,9 @@ def _explaining(rule: str) -> str:
     """The findings that it explains, and those that explain it, as far as they are rules."""
     below = _names(explained_by(rule))
     above = _names(each for each in rule_names() if rule in explained_by(each))
-    return "\n\n".join(
-        filter(
-            None,
-            (
-                below and f"If both fire, this rule is listed as the cause of: {below}.",
-                above and f"If both fire, this rule is listed as an effect of: {above}.",
-            ),
-        )
-    )
+    rows = {"effects of this rule": below, "causes of this rule": above}
+    lines = [f"| {what} | {names} |" for what, names in rows.items() if names]
+    return "\n".join(["| if both fire, listed as | rules |", "|---|---|", *lines]) if lines else ""
 
 
 def _names(rules: Iterable[str]) -> str:
