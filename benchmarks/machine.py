@@ -186,7 +186,7 @@ def overhead(steps: int = 600) -> None:
     without = median(taken["without"])
     ratio = median(taken["with"]) / without
     print(
-        f"a step of {1e3 * without:.1f} ms that empties the caches, with ÷ without: {ratio:.4f} "
+        f"a {1e3 * without:.1f} ms step that flushes the CPU caches, with ÷ without: {ratio:.4f} "
         f"(medians of {steps} each: {1e6 * without * (ratio - 1):.0f} µs more)"
     )
 

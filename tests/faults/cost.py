@@ -123,7 +123,7 @@ def main() -> None:
     print(f"{'all':34}{'':8}{sum(cost for *_, cost in found):10.4f}")
     puts, polls = DOLLARS["s3.PutObject"], DOLLARS["s3.GetObject"] * HOOK_POLLS_A_DAY
     print(f"{'beside it, the hook: index files':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
-    print(f"{'  event files, where values are saved':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
+    print(f"{'  event files, with saved values':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
     print(f"{'  its polls, each 5 s':34}{'':8}{polls:10.4f}")
 
 
