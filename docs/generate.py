@@ -147,8 +147,7 @@ def _page(document: dict[str, Any]) -> str:
         "## What it reads",
         _reads(document["reads"]),
         _watching(document["profiles"]),
-        f"The severity of its alerts is `{get_rule(name).severity.value}`, unless the watch file "
-        "names another one.",
+        f"Its severity is `{get_rule(name).severity.value}`, unless the watch file names another.",
         _explaining(name),
         _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",

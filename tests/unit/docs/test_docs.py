@@ -18,7 +18,8 @@ import pytest
 import typer
 from tocsin import installing
 from tocsin.cli import app
-from tocsin.rules import rule_names
+from tocsin.custom import load_files
+from tocsin.rules import forget, get_rule, rule_names
 from tocsin.watch import parse_watch, resolve
 from typer.core import TyperGroup
 from typer.testing import CliRunner
@@ -113,6 +114,15 @@ def test_json_is_json(block: Block) -> None:
     json.loads(block.text)
 
 
+@pytest.fixture
+def custom_rule() -> Iterator[None]:
+    """Register the rule that pages name as an example of one written for smdebug."""
+    load_files(ROOT / "examples" / "rules_custom" / "written_for_smdebug.py")
+    yield
+    forget(get_rule("LossAboveAverage").__module__)
+
+
+@pytest.mark.usefixtures("custom_rule")
 @pytest.mark.parametrize("block", blocks("yaml {.watch}", "json {.watch}"), ids=str)
 def test_watch_files_load(block: Block) -> None:
     watch = parse_watch(block.text.encode(), yaml=block.kind.startswith("yaml"))
