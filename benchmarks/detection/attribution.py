@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- attribution: begin -->", "<!-- attribution: end -->"
 
-_COLUMNS = ("found", "first", "alone", "named", "healthy alarmed", "… alone")
+_COLUMNS = ("found", "first", "alone", "named", "false alarms", "false alarms alone")
 _OF_MECHANISMS = ("mechanism", "runs", "found with it alone", "found without it alone")
 _ALARMED = ("healthy alarmed with it alone", "healthy alarmed without it alone")
 

@@ -88,7 +88,8 @@ def text(beside: Sequence[Beside]) -> str:
         only = sum(each.only_here for each in of)
         counts = (by_rules, compared, only, by_rules + only)
         rows.append([what, str(len(of)), *(share(count, len(of)) for count in counts)])
-    columns = ["runs", "number", "alarmed by the profile", "by the baseline", "by it alone", "all"]
+    columns = ["runs", "count", "alarm by the profile", "alarm by WorseThanBaseline"]
+    columns += ["by WorseThanBaseline only", "by either"]
     lines = [table(columns, rows)]
     for what, of in (("Found by the baseline alone", harmful), ("Healthy, alarmed", healthy)):
         named = [

@@ -19,8 +19,9 @@ BEGIN, END = "<!-- detection: begin -->", "<!-- detection: end -->"
 
 def overall(results: Mapping[str, Result], profiles: Sequence[str] = (RECOMMENDED,)) -> str:
     """Return the table with a row for each part of the benchmark."""
-    head = ["runs of", "profile", "harmful ones found", "named by the leading finding"]
-    head += ["found at, median", "healthy ones alarmed", "undecided"]
+    head = ["benchmark part", "profile", "harmful runs found", "named by the leading finding"]
+    head += ["found at (median, % of the run's steps)", "healthy runs with a false alarm"]
+    head += ["undecided"]
     rows = [
         _counts(name, profile, result) for name, result in results.items() for profile in profiles
     ]
@@ -75,7 +76,7 @@ def _by(title: str, result: Result, attribute: str) -> str:
             median_share(found),
             f"{sum(one.alarm() is not None for one in healthy)}/{len(healthy)}",
         ])  # fmt: skip
-    return table([title, "found", "named", "found at", "healthy alarmed"], rows)
+    return table([title, "found", "named", "found at (% of steps)", "false alarms"], rows)
 
 
 def _lists(result: Result) -> Iterator[str]:
