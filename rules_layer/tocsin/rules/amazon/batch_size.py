@@ -39,11 +39,12 @@ class BatchSize(Rule):
 
     Parameters
     ----------
-    cpu_threshold_p95: mean of the cores in %.
-    gpu_threshold_p95: utilization of a GPU in %.
-    gpu_memory_threshold_p95: memory of a GPU in %.
-    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
-    window: samples.
+    cpu_threshold_p95: limit of the 95th percentile of the mean of the cores, in %.
+    gpu_threshold_p95: limit of the 95th percentile of a GPU's utilization, in %.
+    gpu_memory_threshold_p95: limit of the 95th percentile of a GPU's memory, in %.
+    patience: number of samples of a machine before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
+    window: number of the latest samples that are judged.
 
     Example: cores at 50 %, the GPU at 50 % and its memory at 50 %.
     """

@@ -35,8 +35,8 @@ class CheckInputImages(Rule):
 
     Parameters
     ----------
-    threshold_mean: distance of a channel's mean from 0, in units of the input.
-    threshold_samples: how many images are needed.
+    threshold_mean: largest distance of a channel's mean from 0, in units of the input.
+    threshold_samples: smallest number of images for a verdict.
     regex: which tensors are images, instead of inputs with four dimensions or more.
     channel: the axis of channels, 1 where images come first; -1 if channels are last.
 

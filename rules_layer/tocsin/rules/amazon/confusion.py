@@ -43,7 +43,7 @@ class Confusion(Rule):
         tensor of that name is preferred to the others.
     labels_collection, predictions_collection: name of a collection, in addition. If you set one of
         the two parameters, the profile's default of the other has no effect.
-    min_diag: least share of a class's predictions that are right.
+    min_diag: smallest share of a class's predictions that are right.
     max_off_diag: largest share of a class's predictions that belong to one other class.
 
     Example: two of eight samples that are predicted as cats are dogs.

@@ -22,10 +22,11 @@ class CPUBottleneck(Rule):
 
     Parameters
     ----------
-    threshold: % of the samples.
-    gpu_threshold: utilization of the GPUs in %.
-    cpu_threshold: utilization of the busiest core in %.
-    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
+    threshold: largest share of such samples, in %.
+    gpu_threshold: utilization in % below which a GPU is idle.
+    cpu_threshold: utilization in % above which a core is busy.
+    patience: number of samples of a machine before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
 
     Example: in 60 % of the samples the only GPU is at 5 % and a core at 95 %.
     """

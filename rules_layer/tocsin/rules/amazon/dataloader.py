@@ -38,9 +38,9 @@ class Dataloader(Rule):
 
     Parameters
     ----------
-    min_threshold: workers in % of the cores.
-    max_threshold: workers in % of the cores.
-    patience: seconds in which a loader worked.
+    min_threshold: smallest number of active workers, in % of the cores.
+    max_threshold: largest number of active workers, in % of the cores.
+    patience: number of seconds with an active loader before the first verdict.
 
     Example: one worker on a machine with 8 cores.
     """

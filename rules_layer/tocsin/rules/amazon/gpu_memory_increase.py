@@ -41,9 +41,10 @@ class GPUMemoryIncrease(Rule):
 
     Parameters
     ----------
-    increase: points of %.
-    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
-    window: samples.
+    increase: largest rise from one window to the next, in percentage points.
+    patience: number of samples of a GPU before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
+    window: number of samples of a window.
 
     Example: the memory in use rises from 20 % to 44 % within 10 samples.
     """

@@ -24,10 +24,11 @@ class IOBottleneck(Rule):
 
     Parameters
     ----------
-    threshold: % of the samples.
-    gpu_threshold: utilization of the GPUs in %.
-    io_threshold: share of time in % that the worst core waits.
-    patience: samples of a machine; 1000 samples, one per 500 ms, take 8 min 20 s.
+    threshold: largest share of such samples, in %.
+    gpu_threshold: utilization in % below which a GPU is idle.
+    io_threshold: share of its time in % above which a core waits for disks.
+    patience: number of samples of a machine before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
 
     Example: in 60 % of the samples the only GPU is at 5 % and a core waits 60 % of the time.
     """

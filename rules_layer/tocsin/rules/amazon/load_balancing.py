@@ -38,8 +38,9 @@ class LoadBalancing(Rule):
 
     Parameters
     ----------
-    threshold: difference from the others, from 0 to 1.
-    patience: samples of a GPU; 1000 samples, one per 500 ms, take 8 min 20 s.
+    threshold: largest difference from the other GPUs' utilization, from 0 to 1.
+    patience: number of samples of a GPU before the first verdict; 1000 samples, one per 500 ms,
+        take 8 min 20 s.
 
     Example: of four GPUs, three are 95 % utilized and one 60 %.
     """

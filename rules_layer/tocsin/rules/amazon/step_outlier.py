@@ -30,9 +30,9 @@ class StepOutlier(Rule):
 
     Parameters
     ----------
-    stddev: standard deviations above the median.
+    stddev: least distance from the median, in standard deviations.
     mode: accepted for compatibility, and has no effect: training steps are judged.
-    n_outliers: steps.
+    n_outliers: largest number of such steps.
 
     Example: of 200 steps 20 take 1 s, and the others 0.1 s.
     """

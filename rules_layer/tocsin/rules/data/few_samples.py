@@ -41,7 +41,7 @@ class FewSamples(Rule):
     Parameters
     ----------
     most: largest number of different samples that is too few.
-    times: how often each sample was seen.
+    times: number of times that each sample was seen.
 
     Example: the batch is drawn with a generator that is seeded again in each step, so that all
     steps train on the same 32 samples.

@@ -51,7 +51,7 @@ class UnshuffledData(Rule):
     Parameters
     ----------
     correlation: largest intraclass correlation.
-    batches: saved training batches of at least four labels.
+    batches: smallest number of saved training batches with at least four labels.
 
     Example: images in one folder per class, and a loader without ``shuffle=True``.
     """

@@ -35,7 +35,7 @@ class Overtraining(Rule):
     Parameters
     ----------
     patience_train: saves of a training loss without a new best; none: no limit.
-    patience_validation: consecutive evaluations.
+    patience_validation: number of consecutive evaluations.
     delta: least improvement to a new best, and least rise, in units of the loss.
     least_rise: rise of a validation loss from its best, as a fraction of its fall from the first
         evaluation to that best. A rise by three quarters of the best is enough. None: fires

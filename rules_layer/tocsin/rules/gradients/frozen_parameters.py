@@ -32,7 +32,7 @@ class FrozenParameters(Rule):
 
     Parameters
     ----------
-    patience: saves without a change.
+    patience: number of saves without a change.
     accumulation: steps in which gradients may be accumulated before the weights change.
 
     Example: the optimizer was created before a new head was added to the model.

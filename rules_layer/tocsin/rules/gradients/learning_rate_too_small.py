@@ -40,7 +40,7 @@ class LearningRateTooSmall(Rule):
     threshold: largest share of the loss that one step can remove when the rate is too small.
     sensitivity: gradients vanish if |g| |w| / loss is below this.
     fallen_percent: a loss has fallen if it is below its first value by this %.
-    saves: how many updates are needed.
+    saves: smallest number of updates for a verdict.
 
     Example: stochastic gradient descent at a rate of 0.0001 instead of 0.1.
     """

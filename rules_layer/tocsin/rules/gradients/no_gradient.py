@@ -24,7 +24,7 @@ class NoGradient(Rule):
 
     Parameters
     ----------
-    saves: number of consecutive saves.
+    saves: number of consecutive saves without a gradient.
 
     Example: an agent's actions are a tanh of 300, so its policy gets no gradient, while the critic
     learns.

@@ -24,7 +24,7 @@ class UpdateTooLarge(Rule):
     Parameters
     ----------
     overshoot: smallest first-order loss reduction of one step, as a multiple of the loss.
-    saves: number of consecutive saves.
+    saves: number of consecutive saves with large updates.
 
     Example: the learning rate jumps by a factor of 1000 at half-time.
     """

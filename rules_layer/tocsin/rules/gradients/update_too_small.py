@@ -50,8 +50,8 @@ class UpdateTooSmall(Rule):
     ----------
     relative: least |Δw| / |w| of one step.
     gain: least share of the loss that one step can remove.
-    slow: both below this are too little while the loss hardly falls.
-    saves: number of consecutive saves.
+    slow: limit of both when the loss hardly falls.
+    saves: number of consecutive saves with small updates.
 
     Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
     """

@@ -54,11 +54,11 @@ class WeightUpdateRatio(Rule):
     ----------
     num_steps: compares with a save at most this many steps before (Amazon: "a step >= s -
         num_steps", to be set to the save interval); none: no limit.
-    large_threshold: largest ratio.
-    small_threshold: smallest ratio; below ``large_threshold``.
+    large_threshold: largest healthy ratio.
+    small_threshold: smallest healthy ratio; below ``large_threshold``.
     epsilon: added to mean |w|, in units of the weights.
     lenient: make the exceptions above.
-    patience: saves before a small ratio counts, if ``lenient``.
+    patience: number of saves before a small ratio counts, if ``lenient``.
     collection_names, tensor_regex: which tensors to watch instead of those with role weight.
 
     Example: a weight changes its sign at every step: its ratio is 2.

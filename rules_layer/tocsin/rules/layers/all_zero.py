@@ -25,7 +25,7 @@ class AllZero(Rule):
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union of both parameters.
-    threshold: % of the elements.
+    threshold: smallest share of elements that are zero, in %.
     weights: watch weights if nothing is selected.
 
     Example: every weight of a layer is 0 from the start and stays so.

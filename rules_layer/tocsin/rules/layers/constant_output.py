@@ -27,7 +27,7 @@ class ConstantOutput(Rule):
     Parameters
     ----------
     threshold: largest standard deviation of the predictions, as a fraction of their size.
-    samples: smallest batch that is judged.
+    samples: smallest number of samples of a batch that is judged.
 
     Example: all units of the last hidden layer are dead, and only the bias has an effect.
     """

@@ -33,7 +33,7 @@ class DeadNetwork(Rule):
     Parameters
     ----------
     rounding: largest relative standard deviation of a constant output.
-    saves: number of consecutive saves.
+    saves: number of consecutive saves with a constant output.
 
     Example: a learning rate of 3 kills all 64 units of a layer in its first steps, and from then on
     only the last bias learns.

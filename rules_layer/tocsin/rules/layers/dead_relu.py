@@ -29,17 +29,18 @@ class DeadRelu(Rule):
     """ReLU units of a layer are dead: they output zero for every input and can no longer learn.
 
     A unit (for images, a channel) is inactive in a save if none of its outputs, or less than
-    ``threshold_inactivity`` % of them, are above zero. Fires when more than ``threshold_layer`` % of a layer's
-    units were inactive in each of the last ``saves`` saves, as in Amazon's paper (Rauschmayr et
-    al., MLSys 2021): a unit that is active for a few samples is alive. It follows at most 160 units
-    of a layer, evenly selected, and skips layers with more than 65,536. Amazon's documents do not
-    define activity; profile ``sagemaker`` takes the share of outputs above zero in one step.
+    ``threshold_inactivity`` % of them, are above zero. Fires when more than ``threshold_layer`` %
+    of a layer's units were inactive in each of the last ``saves`` saves, as in Amazon's paper
+    (Rauschmayr et al., MLSys 2021): a unit that is active for a few samples is alive. It follows at
+    most 160 units of a layer, evenly selected, and skips layers with more than 65,536. Amazon's
+    documents do not define activity; profile ``sagemaker`` takes the share of outputs above zero in
+    one step.
 
     Parameters
     ----------
     tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
-    threshold_inactivity: % of a unit's outputs; 0: no output may be above zero.
-    threshold_layer: % of a layer's units.
+    threshold_inactivity: smallest share of a unit's outputs above zero, in %; 0: one is enough.
+    threshold_layer: largest share of inactive units of a layer, in %.
     saves: number of consecutive saves in which the same units must be inactive.
     samples: least number of outputs of each unit in those saves.
     min_units: in a layer with fewer units all of them must be dead.

@@ -33,8 +33,8 @@ class SaturatedActivation(Rule):
     threshold_tanh_min, threshold_tanh_max: bounds of the inputs of tanh, in their own units.
     threshold_sigmoid_min, threshold_sigmoid_max: bounds of the inputs of sigmoid.
     threshold_tanh, threshold_sigmoid: the same as pairs of min and max, the older form.
-    threshold_inactivity: % of a unit's inputs.
-    threshold_layer: % of a layer's units.
+    threshold_inactivity: smallest share of a unit's inputs between the bounds, in %.
+    threshold_layer: largest share of saturated units of a layer, in %.
     min_units: layers with fewer units are not judged, since a single output may be confident.
 
     Example: a tanh layer whose inputs are above 30 for every sample.

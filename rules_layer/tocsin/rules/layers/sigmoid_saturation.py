@@ -27,9 +27,9 @@ class SigmoidSaturation(Rule):
     Parameters
     ----------
     threshold: inputs beyond ± this are saturated, in units of the input.
-    threshold_inactivity: % of a unit's values.
-    threshold_layer: % of a layer's units.
-    min_units: least units of a layer that is judged.
+    threshold_inactivity: smallest share of a unit's values within the bounds, in %.
+    threshold_layer: largest share of saturated units of a layer, in %.
+    min_units: smallest number of units of a layer that is judged.
     min_side: % of the saturated values that must be at the rarer end.
 
     Example: inputs from 0 to 255 are not scaled, and 9 of 10 units output 0 or 1.

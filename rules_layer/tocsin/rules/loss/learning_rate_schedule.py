@@ -31,8 +31,8 @@ class LearningRateSchedule(Rule):
     ----------
     jump: a rate of more than this multiple of the highest rate so far is a jump.
     warmup: number of first saves in which a rate may rise by any factor.
-    vanished: fraction of the highest rate.
-    patience: saves in a row.
+    vanished: fraction of the highest rate at which a rate has vanished.
+    patience: number of consecutive saves with a vanished rate.
     collection_names, tensor_regex: which tensors to watch instead of those with role
         learning_rate.
 

@@ -23,8 +23,8 @@ class LossSpike(Rule):
     above it by more than ``ratio - 1`` times the level, ``z`` times the median absolute deviation
     of those saves, and ``record`` times the distance from the level to the highest loss so far. The
     last condition separates a bad batch from the noise of small batches and from restarts of the
-    learning rate; set ``record`` to 0 for losses whose spikes stay below their start.
-    A loss that was 0 in all earlier saves does not fire. ExplodingTensor reports a loss that is not finite.
+    learning rate; set ``record`` to 0 for losses whose spikes stay below their start. A loss that
+    was 0 in all earlier saves does not fire. ExplodingTensor reports a loss that is not finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, saved or not, in at
     least four windows of 50 steps. A spike is a loss above ten times the largest upper quartile of

@@ -34,8 +34,8 @@ class LossTooGoodTooSoon(Rule):
     Parameters
     ----------
     steps: number of steps of a mode, from the first save on.
-    percent: % of the first loss, which must be above 0.
-    perfect: value of a metric.
+    percent: largest loss that is too good, in % of the first loss, which must be above 0.
+    perfect: smallest value of a metric that is too good.
     collection_names, tensor_regex: which tensors to watch instead of losses and metrics.
     direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy
         rises).

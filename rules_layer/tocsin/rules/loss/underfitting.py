@@ -45,7 +45,7 @@ class Underfitting(Rule):
     Parameters
     ----------
     patience: training steps before judging.
-    min_decrease_percent: % of the first loss.
+    min_decrease_percent: smallest fall of a loss that counts, in % of its start.
     smooth: the loss is the median of this many saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: ``falls`` or ``rises`` says which way is good; none decides by the name (accuracy

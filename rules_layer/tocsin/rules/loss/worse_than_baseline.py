@@ -57,7 +57,7 @@ class WorseThanBaseline(Rule):
     runs: the runs that are known to be good: URLs, or names of jobs beside this one. The watch
         file's ``baseline`` and the option ``--baseline`` set them.
     share: share of the baseline's improvement that may be missing.
-    gradients: factor between gradient norms.
+    gradients: smallest factor between gradient norms that fires.
     slower: factor between the durations of a step; none, as machines differ, unless you set one.
 
     Example: labels are shuffled by accident, and the loss is 2.3 at step 500, where the last run of

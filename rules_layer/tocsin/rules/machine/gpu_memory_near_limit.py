@@ -21,7 +21,7 @@ class GPUMemoryNearLimit(Rule):
 
     Parameters
     ----------
-    threshold: memory in use in %.
+    threshold: largest share of the memory in use, in %.
 
     Example: 78 of 80 GiB are in use.
     """

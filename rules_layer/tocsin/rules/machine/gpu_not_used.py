@@ -20,8 +20,8 @@ class GPUNotUsed(Rule):
 
     Parameters
     ----------
-    idle: the highest utilization of a GPU that is not used, in %.
-    busy: the mean utilization of one that is, in %.
+    idle: highest utilization in % of a GPU that is not used.
+    busy: smallest mean utilization in % of another GPU that is.
 
     Example: a training on a machine with four GPUs uses the first one only.
     """

@@ -20,7 +20,7 @@ class GPUThrottled(Rule):
 
     Parameters
     ----------
-    share: of the samples, from 0 to 1.
+    share: largest share of the samples with a slowdown, from 0 to 1.
 
     Example: 30 of 120 samples of a minute, three times in a row.
     """

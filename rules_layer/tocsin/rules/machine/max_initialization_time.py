@@ -19,7 +19,7 @@ class MaxInitializationTime(Rule):
 
     Parameters
     ----------
-    threshold: minutes.
+    threshold: number of minutes in which a first step must end.
 
     Example: 21 minutes after the start, data is still being downloaded.
     """

@@ -26,8 +26,8 @@ class MemoryLeak(Rule):
 
     Parameters
     ----------
-    window: minutes.
-    forecast: minutes until the memory is full.
+    window: number of the latest minutes that are judged.
+    forecast: largest number of minutes until the memory is full.
     gained: percentage points between the first and the last minute of the window.
 
     Example: the memory in use grows from 40 to 64 % in half an hour.

@@ -38,7 +38,7 @@ class StalledTrainingRule(Rule):
 
     Parameters
     ----------
-    threshold: seconds without a new step.
+    threshold: largest number of seconds without a new step.
     stop_training_on_fire: accepted for compatibility, and has no effect: see above.
     training_job_name_prefix: accepted for compatibility, and has no effect: see above.
     ratio: smallest limit, as a multiple of the longest interval so far.

@@ -43,8 +43,8 @@ class StepTimeOutlier(Rule):
 
     Parameters
     ----------
-    outliers: steps in five minutes.
-    share: of the time of all steps, from 0 to 1.
+    outliers: largest number of outliers in five minutes.
+    share: largest share of the time of all steps, from 0 to 1.
     ratio: least duration of an outlier, in medians: some steps do twice the work.
 
     Example: of 200 steps in five minutes 20 take 1 s, and the others 0.1 s.

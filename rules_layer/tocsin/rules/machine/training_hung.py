@@ -39,9 +39,9 @@ class TrainingHung(Rule):
 
     Parameters
     ----------
-    minutes: minutes without a step.
+    minutes: least number of minutes without a step.
     ratio: least time without a step, in median step durations.
-    silence: seconds without a minute of any machine.
+    silence: number of seconds without a minute of any machine.
 
     Example: steps take 2 s, and none has ended for three minutes.
     """

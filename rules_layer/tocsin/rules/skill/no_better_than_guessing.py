@@ -63,9 +63,9 @@ class NoBetterThanGuessing(Rule):
     ----------
     least_skill: 0 is the constant prediction, 1 is perfect.
     progress: least growth of the skill that counts as learning.
-    evaluations: evaluation batches before judging.
-    saves: training batches before judging.
-    samples: samples of a mode before judging it.
+    evaluations: number of evaluation batches before the first verdict.
+    saves: number of training batches before the first verdict.
+    samples: number of samples of a mode before its first verdict.
 
     Example: the labels are shuffled, and after 16 evaluations R² is −0.1.
     """

@@ -27,8 +27,8 @@ class FeatureImportanceOverweight(Rule):
 
     Parameters
     ----------
-    threshold: largest share of the importance.
-    nfeatures: how many features together.
+    threshold: largest share of the importance, from 0 to 1.
+    nfeatures: number of features that share it.
     tensor_regex: which importances to judge; those of one folder (``feature_importance/weight/``)
         are judged together.
     least_features: models with fewer features are not judged.

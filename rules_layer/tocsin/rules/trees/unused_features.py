@@ -24,8 +24,8 @@ class UnusedFeatures(Rule):
 
     Parameters
     ----------
-    threshold: share of unused features.
-    rounds: boosting rounds before a model is judged.
+    threshold: largest share of unused features, from 0 to 1.
+    rounds: number of boosting rounds before the first verdict.
 
     Example: after 200 rounds only one of thirty features is used.
     """
