@@ -48,8 +48,8 @@ class LossWorse(Rule):
     above 90 % of all earlier saves. Also fires when five consecutive saves are above the best by
     ten times the whole range of the loss, and when three are not finite. Ignores a loss that
     crosses zero, and all losses while one of several falls: competing losses rise in turns. Losses
-    without a level (adversarial, reinforcement, metric, ranking, self-supervised) are judged only
-    if you name them.
+    whose value does not show progress (adversarial, reinforcement, metric, ranking,
+    self-supervised) are judged only if you name them.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class NoBetterThanGuessing(Rule):
     * Its trend does not cross that line soon.
 
     That needs 300 training steps, or 150 if the loss is 3 % higher, or 200 if it is three times as
-    high even while it falls. Ignores rankings, whose scores have no level.
+    high even while it falls. Ignores rankings: their scores cannot be compared with labels.
 
     Without labels or predictions it judges what the script records, over the same numbers of saves.
     It fires for an accuracy that stays at chance, an area under the ROC curve that was never above
