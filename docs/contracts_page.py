@@ -14,9 +14,10 @@ A contract is a condition that holds for every training, whatever the model. Toc
 the calls of a training script, and [BrokenContract](rules/BrokenContract.md) reports each line that
 breaks one. This page is generated from `rules_layer/tocsin/contracts` (`make docs`).
 
-To switch a contract off, name its id in the watch file, after `contract/`:
+To switch a contract off, exclude its id in the watch file, after `contract/`:
 
 ```yaml {.watch}
+extend_profile: true        # the other rules of the profile run, too
 rules:
   - rule: BrokenContract
     exclude: ["contract/constant_input/", "contract/labels_equal_inputs/.*old_data.py"]

@@ -1,4 +1,4 @@
-"""What is remembered of one rule, and of the saves that rules look back at."""
+"""The memory of one rule, and of the saves that rules look back at."""
 
 from __future__ import annotations
 
