@@ -17,6 +17,7 @@ breaks one. This page is generated from `rules_layer/tocsin/contracts` (`make do
 To switch a contract off, exclude its id in the watch file, after `contract/`:
 
 ```yaml {.watch}
+extend_profile: true        # the other rules of the profile run, too
 rules:
   - rule: BrokenContract
     exclude: ["contract/constant_input/", "contract/labels_equal_inputs/.*old_data.py"]

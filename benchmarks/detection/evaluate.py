@@ -9,7 +9,7 @@ from functools import partial
 from tocsin.causes import Finding, causes_first
 from tocsin.contracts import find, id_and_place
 from tocsin.evaluation import check
-from tocsin.evaluation.checkpoint import RuleRecord
+from tocsin.evaluation.records import RuleRecord
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch

@@ -12,7 +12,7 @@ import numpy as np
 from tocsin.watch import to_watch
 from tocsin_hooks import Hook, TrainingStopped
 
-WATCH = {"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}, "LossNotDecreasing"]}
+WATCH = {"extend_profile": True, "rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}
 """Not a file: workers start in folders of their own."""
 
 

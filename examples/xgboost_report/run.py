@@ -18,7 +18,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
 from tocsin import create_trial
 from tocsin.report import html_of, report_on
-from tocsin.report.page import Boosted
+from tocsin.report.parts import Boosted
 from tocsin.tensors import open_storage
 from tocsin.watch import read_watch
 from tocsin_hooks.xgboost import TocsinCallback

@@ -62,10 +62,12 @@ def unmatched(settings: CaptureSettings, tensors: Collection[Saved]) -> list[str
     watch, matcher = settings.watch, settings.matcher
     if watch is None or watch.rules is None:
         return []
+    named = {config.configuration_name for config in watch.rules}
     return [
         f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
         for rule in resolve(watch, TRAINING)[0]
-        if (reads := _needed(rule))
+        if rule.name in named
+        and (reads := _needed(rule))
         and not any(read in reads for each in tensors for read in wanting([rule], each, matcher))
     ]
 

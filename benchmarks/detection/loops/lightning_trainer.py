@@ -55,7 +55,8 @@ def train(t: Training, hook: RunHook) -> float:
     held = DataLoader(TensorDataset(s.held_x[:256], s.held_y[:256]), 128)
     module = Module()
     trainer = lightning.Trainer(
-        max_steps=t.steps,
+        max_steps=t.steps,  # of the optimizer, which a mistake may never call
+        max_epochs=-(-t.steps // max(1, len(rows))),
         val_check_interval=max(1, min(len(rows), t.steps // 8)),
         accelerator="cpu",
         callbacks=[hook.lightning()],

@@ -18,8 +18,7 @@ from tocsin.cli.output import Document
 from tocsin.cli.rules import load_rules
 from tocsin.custom import load_files
 from tocsin.parsing import list_items
-from tocsin.rules import rule_names
-from tocsin.watch import lint
+from tocsin.watch import configured, lint
 
 _PEOPLE = ("allowedRecipients", "emails", "phones")
 
@@ -38,7 +37,7 @@ def lint_document(
     watch, problems = lint(file, refuses, load_files, datetime.now(UTC))
     rules = None
     if watch is not None:
-        rules = len(rule_names(watch.profile) if watch.rules is None else watch.rules)
+        rules = len(configured(watch))
     document = {
         "file": file,
         "rules": rules,

@@ -14,7 +14,7 @@ from tocsin.events import RunEvent, StatusChange
 from tocsin.judge import Following, Several
 from tocsin.report import Headline, History, Page, Trace, headline, page_of
 from tocsin.report.curves import curves_of
-from tocsin.report.page import Curve
+from tocsin.report.parts import Curve
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
 

@@ -18,7 +18,7 @@ from tocsin.cli.run_view import RunView
 from tocsin.cli.verdicts import STYLES, status_text
 from tocsin.events import StatusChange
 from tocsin.model import RuleStatus
-from tocsin.report.page import Curve
+from tocsin.report.parts import Curve
 from tocsin.tensors import step_text
 
 ICONS = {

@@ -11,13 +11,14 @@ from typing import Any, Literal
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.cli.rules import load_custom_rules, load_rules
-from tocsin.rules import BadRule, get_rule, rule_names
+from tocsin.rules import BadRule, get_rule
 from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
 from tocsin.watch import (
     MOST_BASELINES,
     BadWatch,
     RuleConfig,
     Watch,
+    configured,
     parse_watch,
     read_watch,
     resolve,
@@ -53,7 +54,8 @@ def given_watch(
     if rules:
         added = to_watch({"rules": [rule_option(text) for text in rules]}).rules or ()
         _refuse(replace(watch, rules=added), "--rule")
-        watch = replace(watch, rules=_merged(watch, added))
+        every = _merged(watch, added)
+        watch = replace(watch, rules=every, extend_profile=False, disable=())
     return watch
 
 
@@ -102,9 +104,7 @@ def _pairs(option: str, text: str) -> Mapping[str, list[str]]:
 
 
 def _merged(watch: Watch, added: Sequence[RuleConfig]) -> tuple[RuleConfig, ...]:
-    rules = watch.rules
-    if rules is None:
-        rules = tuple(RuleConfig(name) for name in rule_names(watch.profile))
+    rules = configured(watch)
     names = {rule.configuration_name for rule in added}
     return (*(rule for rule in rules if rule.configuration_name not in names), *added)
 

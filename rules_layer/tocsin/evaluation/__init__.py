@@ -2,14 +2,8 @@
 
 from tocsin.evaluation.batching import Failures, handle_batch
 from tocsin.evaluation.bounds import OutOfTime
-from tocsin.evaluation.checkpoint import (
-    Checkpoint,
-    RuleRecord,
-    Violation,
-    decode_checkpoint,
-    encode_checkpoint,
-    last_changes,
-)
+from tocsin.evaluation.checkpoint import Checkpoint, last_changes
+from tocsin.evaluation.checkpoint_format import decode_checkpoint, encode_checkpoint
 from tocsin.evaluation.evaluator import end_job, evaluate
 from tocsin.evaluation.folding import OnVerdict, fold
 from tocsin.evaluation.history_rules import watch_of_history
@@ -42,6 +36,7 @@ from tocsin.evaluation.ports import (
     pause_after_outages,
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
+from tocsin.evaluation.records import RuleRecord, Violation
 from tocsin.evaluation.status_changes import configure, finish, replayed
 from tocsin.evaluation.status_document import document, leads_of, with_cause
 from tocsin.evaluation.trace import (

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, PartlyJudged
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.folding import OnVerdict, advance, fold
 from tocsin.evaluation.judging import disabled, will_judge
 from tocsin.evaluation.loading import LoadedStep
 from tocsin.evaluation.outbox import last_step
 from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.records import PartlyJudged
 from tocsin.evaluation.status_changes import with_record
 from tocsin.evaluation.trace import Point, point_of, scalars_of
 from tocsin.evaluation.unit_of_work import UnitOfWork

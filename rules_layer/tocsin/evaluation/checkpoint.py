@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
 from tocsin.causes import Finding, Lead, causes_first
+from tocsin.evaluation.records import PartlyJudged, References, RuleRecord
 from tocsin.evaluation.trace import Point
-from tocsin.evaluation.upgrade import VERSION, upgraded, without_references
+from tocsin.evaluation.upgrade import VERSION
 from tocsin.events import (
     ConfigurationRefused,
     Ending,
@@ -22,96 +21,9 @@ from tocsin.events import (
     StatusChange,
     timestamp,
 )
-from tocsin.model import Evidence, Mode, Role, RuleStatus, Severity, TensorSummary
-from tocsin.tensors import Entry, IndexFile, SavedCheckpoint
+from tocsin.model import Mode, RuleStatus, Severity
+from tocsin.tensors import SavedCheckpoint
 from tocsin.watch import Watch, Watched
-
-MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """One evaluation that broke a rule."""
-
-    step: int
-    mode: Mode
-    mode_step: int
-    worker: str | None
-    tensor: str | None
-    reason: str
-    detail: str
-    evidence: Evidence
-
-
-class Reference(msgspec.Struct, frozen=True):
-    """An earlier save of a tensor: its summary if that was captured, its record if there is one."""
-
-    step: int
-    event_key: str | None = None
-    start: int | None = None
-    length: int | None = None
-    summary: TensorSummary | None = None
-
-    def file(self, name: str, worker: str) -> tuple[IndexFile, Entry]:
-        """As much of the index file as is needed to read the record."""
-        entry = Entry(name=name, start=self.start, length=self.length)
-        index = IndexFile(self.step, worker, Mode.GLOBAL, self.step, self.event_key, None, (entry,))
-        return index, entry
-
-
-class PartlyJudged(msgspec.Struct, frozen=True):
-    """A step after the frontier that some rules have judged: those that have it in their records.
-
-    rules: their names in the configuration.
-    """
-
-    step: int
-    rules: tuple[str, ...]
-
-
-References = Mapping[str, tuple[Reference, ...]]
-"""Mode, worker and tensor -> its earlier saves that rules look back at, newest first."""
-
-
-class RuleRecord(msgspec.Struct, frozen=True):
-    """A rule's state and what it has found.
-
-    severity: as configured, or that of the verdict; None in a checkpoint of an earlier version.
-    state: the rule's own memory.
-    missing: the rule's reads that have found nothing so far, with the roles that would satisfy
-        each; None before the first step.
-    disabled: the rule is not evaluated any more.
-    streak, healthy: violations in a row, and healthy evaluations in a row.
-    firings: how often the rule has begun to fire.
-    candidate: the first violation of the present streak.
-    first_violation: the first one of the first streak that fired.
-    fired_at: the violation at which the rule first fired.
-    healthy_at: the last step that was judged healthy before the first violation.
-    last_change: the last change of its status.
-    """
-
-    rule: str
-    fingerprint: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    severity: Severity | None = None
-    status: RuleStatus = RuleStatus.IN_PROGRESS
-    details: str = ""
-    changed_at: float | None = None
-    state: Mapping[str, Any] = field(default_factory=dict)
-    applicable: bool = False
-    missing: Mapping[str, tuple[Role, ...]] | None = None
-    disabled: bool = False
-    last_step: int | None = None
-    data_points: int = 0
-    violations: int = 0
-    streak: int = 0
-    healthy: int = 0
-    firings: int = 0
-    candidate: Violation | None = None
-    first_violation: Violation | None = None
-    fired_at: Violation | None = None
-    healthy_at: int | None = None
-    last_violation: Violation | None = None
-    last_change: StatusChange | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -274,79 +186,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return replace(self, refusals=(), outbox=(), summaries=())
 
 
-class _Version(msgspec.Struct):
-    version: int = 1
-
-
-_decoder = msgspec.json.Decoder(Checkpoint)
-_version = msgspec.json.Decoder(_Version)
-
-# Errors of the conversion of an earlier version, which comes before its types are checked.
-_WRONG_SHAPE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-
-
 def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
     """The newest change of each rule's status, oldest first; without the statuses of all rules."""
     changes = [record.last_change for record in checkpoint.rules.values() if record.last_change]
     return tuple(sorted(changes, key=lambda change: change.sequence))
-
-
-class CheckpointTooLarge(ValueError):
-    """A checkpoint that is over the limit that reading has."""
-
-
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Raises CheckpointTooLarge for what could not be read again."""
-    content = msgspec.json.encode(checkpoint)
-    if len(content) >= MOST_BYTES:
-        raise CheckpointTooLarge(f"checkpoint of {len(content)} bytes, of at most {MOST_BYTES}")
-    return zlib.compress(content, level=1)
-
-
-def smaller(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint without points; then without half of its references, those that were not seen
-    for longest; at last without the rule's state that is the largest.
-    """
-    if checkpoint.points:
-        return replace(checkpoint, points=())
-    newest_first = sorted(checkpoint.references.items(), key=lambda each: -each[1][0].step)
-    if newest_first:
-        return replace(checkpoint, references=dict(newest_first[: len(newest_first) // 2]))
-    name, record = max(
-        checkpoint.rules.items(), key=lambda each: len(msgspec.json.encode(each[1].state))
-    )
-    if not record.state:
-        raise CheckpointTooLarge(f"the checkpoint of {checkpoint.run} cannot be made any smaller")
-    fired = record.status is RuleStatus.ISSUES_FOUND
-    stopped = replace(
-        record,
-        state={},
-        disabled=True,
-        status=record.status if fired else RuleStatus.ERROR,
-        details="the rules of this run need more state than fits, and this one needs the most",
-    )
-    return replace(checkpoint, rules={**checkpoint.rules, name: stopped})
-
-
-def decode_checkpoint(data: bytes) -> Checkpoint:
-    """Raises ValueError on what is not a checkpoint of this version or the one before.
-
-    A later version may mean something else by the same field: it gets another number. A field that
-    is only added does not, and is left out here.
-    """
-    inflate = zlib.decompressobj()
-    try:
-        content = inflate.decompress(data, MOST_BYTES)
-        version = _version.decode(content).version
-        if version > VERSION:
-            raise ValueError(
-                f"it has version {version}, but this code reads up to version {VERSION}"
-            )
-        if version < VERSION:
-            content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
-        try:
-            return _decoder.decode(content)
-        except msgspec.ValidationError:
-            return _decoder.decode(without_references(content))
-    except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
-        raise ValueError(f"not a checkpoint: {error}") from error

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.judging import judged
 from tocsin.evaluation.last_good import with_saved
 from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.records import RuleRecord
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
 from tocsin.model import RuleStatus, Verdict
 from tocsin.rules import Step

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.records import RuleRecord, Violation
 from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
 from tocsin.rules import Step, not_applicable
 from tocsin.watch import Options, Watched

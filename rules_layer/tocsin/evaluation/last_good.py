@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.records import RuleRecord
 from tocsin.events import LastGood, NotRun
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import is_machine_run

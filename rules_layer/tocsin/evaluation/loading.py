@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tocsin.evaluation.checkpoint import References
 from tocsin.evaluation.needed import needed_tensors, reference_key
 from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.records import References
 from tocsin.evaluation.shards import joined
 from tocsin.evaluation.trials import beside, same_files
 from tocsin.model import Detail, TensorSummary

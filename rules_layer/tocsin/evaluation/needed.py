@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
-from tocsin.evaluation.checkpoint import Reference, References
+from tocsin.evaluation.records import Reference, References
 from tocsin.model import Detail, TensorSummary
 from tocsin.rules import Tensor
 from tocsin.tensors import (

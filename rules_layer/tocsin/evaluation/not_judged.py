@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tocsin.evaluation.checkpoint import RuleRecord
+from tocsin.evaluation.records import RuleRecord
 from tocsin.model import Role, RuleStatus
 
 _BESIDE = {Role.OBJECTIVE, Role.SKILL, Role.LEARNING_RATE, Role.INTERVAL}  # read where known

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.checkpoint_format import decode_checkpoint, encode_checkpoint
 from tocsin.evaluation.folding import OnVerdict, ignore
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.ports import (

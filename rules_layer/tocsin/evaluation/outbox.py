@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.last_good import last_good, left, not_run
+from tocsin.evaluation.records import RuleRecord, Violation
 from tocsin.events import (
     Ending,
     EvaluatedSteps,

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.not_judged import NotJudged, why_not_judged
 from tocsin.evaluation.outbox import last_step, with_change, with_removal, with_summary
 from tocsin.evaluation.planning import FoundFile
+from tocsin.evaluation.records import RuleRecord
 from tocsin.events import Ending, timestamp
 from tocsin.model import RuleStatus, Withdrawal
 from tocsin.rules import Step

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from tocsin.causes import Finding, Lead, causes_first
-from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.last_good import last_good, not_run
 from tocsin.evaluation.not_judged import NotJudged, missing_reads, why_not_judged
+from tocsin.evaluation.records import RuleRecord, Violation
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import job_name
 

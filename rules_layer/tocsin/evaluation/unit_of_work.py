@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from tocsin.evaluation.bounds import BoundedFiles
-from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
+from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.checkpoint_format import CheckpointTooLarge, smaller
 from tocsin.evaluation.ports import EvaluationPorts
 from tocsin.evaluation.trace import Point
 from tocsin.events import (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tocsin.model import Role
 from tocsin.report.history import History
-from tocsin.report.page import Bars, Boosted, Lines, Matrix
+from tocsin.report.parts import Bars, Boosted, Lines, Matrix
 from tocsin.report.thin import digit, digits
 from tocsin.tensors import Entry, IndexFile, Unreadable, index_at, read_values
 

@@ -9,7 +9,7 @@ from typing import Any
 from tocsin.evaluation import Lane, Trace
 from tocsin.model import RuleStatus
 from tocsin.report.lanes import series_of, spans_of, violations_of
-from tocsin.report.page import RuleCard
+from tocsin.report.parts import RuleCard
 from tocsin.report.verdict import Document, fired
 from tocsin.rules import advice_for, find_rule, summary
 

@@ -9,7 +9,7 @@ from tocsin.evaluation.trace import MOST_SCALARS, SCALARS
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.report.history import History
 from tocsin.report.legend import labelled
-from tocsin.report.page import Curve, Kind, Phase
+from tocsin.report.parts import Curve, Kind, Phase
 from tocsin.report.thin import Array, envelope, merged
 from tocsin.rules import Tensor, classify_loss
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tocsin.report.page import Utilization
+from tocsin.report.machine_parts import Utilization
 from tocsin.tensors import IndexFile
 
 _COLUMNS = 360

@@ -9,7 +9,7 @@ import numpy as np
 
 from tocsin.model import Role, TensorSummary
 from tocsin.report.history import History, Saves
-from tocsin.report.page import Fan
+from tocsin.report.parts import Fan
 from tocsin.report.thin import digits
 from tocsin.tensors import IndexFile, index_at
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tocsin.model import Role
 from tocsin.report.history import History, Saves
-from tocsin.report.page import Heat
+from tocsin.report.parts import Heat
 from tocsin.report.thin import Array
 
 COLUMNS = 360

@@ -8,7 +8,7 @@ import numpy as np
 
 from tocsin.evaluation import Lane
 from tocsin.evaluation.trace import FIRING, VIOLATION
-from tocsin.report.page import Series, Span
+from tocsin.report.parts import Series, Span
 from tocsin.report.thin import digit, digits, envelope
 
 MOST_SPANS = 200

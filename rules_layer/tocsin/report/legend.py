@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tocsin.report.page import Curve
+from tocsin.report.parts import Curve
 
 _NAMES: tuple[Callable[[Curve], tuple[str, ...]], ...] = (
     lambda curve: (curve.phase or curve.measure,),

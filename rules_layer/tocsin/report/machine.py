@@ -14,16 +14,10 @@ from tocsin.model import Mode
 from tocsin.profile import open_run
 from tocsin.report.cards import cards_of
 from tocsin.report.devices import utilization_of
+from tocsin.report.machine_parts import Machine, Shares
 from tocsin.report.metrics import statistics_of
 from tocsin.report.minutes import STEPS, length_of, read_minutes, samples_of, total_of
-from tocsin.report.page import (
-    Bars,
-    Lines,
-    Machine,
-    Numbers,
-    RuleCard,
-    Shares,
-)
+from tocsin.report.parts import Bars, Lines, Numbers, RuleCard
 from tocsin.report.profile import profile_of
 from tocsin.report.thin import Array, digit, digits
 from tocsin.report.verdict import Document, headline

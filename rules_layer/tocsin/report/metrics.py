@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tocsin.report.page import Statistic
+from tocsin.report.machine_parts import Statistic
 from tocsin.report.thin import Array, digit
 from tocsin.tensors import IndexFile, inline_value
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from tocsin.model import RuleStatus
-from tocsin.report.page import Machine, Other, Page, RuleCard
+from tocsin.report.machine_parts import Machine
+from tocsin.report.page import Other, Page
+from tocsin.report.parts import RuleCard
 
 _FOLDED = {
     RuleStatus.NO_ISSUES_FOUND: "No issues found",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tocsin.profile import BUSY_CORE, WAITING_CORE, NodeUsage, box, statistics, usage_of
-from tocsin.report.page import Bars, Bottleneck, Box, JobTimes, NodeStatistic, Profile
+from tocsin.report.machine_parts import Bottleneck, Box, JobTimes, NodeStatistic, Profile
+from tocsin.report.parts import Bars
 from tocsin.report.thin import digit, digits
 from tocsin.tensors import IndexFile
 

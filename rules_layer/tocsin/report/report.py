@@ -19,19 +19,9 @@ from tocsin.report.fan import fans_of
 from tocsin.report.heat import heats_of
 from tocsin.report.history import History, OnFile
 from tocsin.report.machine import machine_beside
-from tocsin.report.page import (
-    SCHEMA,
-    Alert,
-    Curve,
-    Heat,
-    Machine,
-    Other,
-    Page,
-    Quality,
-    Run,
-    Steps,
-    StepTrace,
-)
+from tocsin.report.machine_parts import Machine, StepTrace
+from tocsin.report.page import SCHEMA, Other, Page, Quality
+from tocsin.report.parts import Alert, Curve, Heat, Run, Steps
 from tocsin.report.step_trace import newest_trace
 from tocsin.report.verdict import Document, fired, headline
 from tocsin.tensors import Storage, is_machine_run

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tocsin.report.kernels import Kernels, device_time
-from tocsin.report.page import Operators, StepTrace
+from tocsin.report.machine_parts import Operators, StepTrace
 from tocsin.report.thin import digit
 from tocsin.tensors import MOST_TRACE_BYTES, NotFound, Object, RefusedFile, Storage, traces_of
 from tocsin.words import clean

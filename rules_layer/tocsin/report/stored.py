@@ -7,7 +7,9 @@ from datetime import datetime
 
 from tocsin.evaluation import Checkpoint, TraceStore
 from tocsin.report.history import History
-from tocsin.report.page import Alert, Machine, Page
+from tocsin.report.machine_parts import Machine
+from tocsin.report.page import Page
+from tocsin.report.parts import Alert
 from tocsin.report.report import page_of
 from tocsin.report.step_trace import newest_trace
 from tocsin.tensors import Storage

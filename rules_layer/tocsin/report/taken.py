@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocsin.alerts import AlertGroup, LogEntry
-from tocsin.report.page import Alert
+from tocsin.report.parts import Alert
 
 _WITH_ADDRESS = ("email", "sms")
 

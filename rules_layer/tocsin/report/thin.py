@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.report.page import Numbers
+from tocsin.report.parts import Numbers
 
 BUCKETS = 600
 NEAR = 50  # saves around a mark that are all kept

@@ -11,7 +11,7 @@ from tocsin.causes import Lead
 from tocsin.evaluation import leads_of
 from tocsin.events import LastGood, NotRun
 from tocsin.model import Reason, RuleStatus, Severity
-from tocsin.report.page import Headline
+from tocsin.report.parts import Headline
 from tocsin.tensors import is_machine_run, step_text
 
 Document = dict[str, Any]

@@ -16,6 +16,7 @@ from tocsin.watch.config import (
     SaveConfig,
     Watch,
 )
+from tocsin.watch.configured import configured
 from tocsin.watch.errors import BadWatch, Fault
 from tocsin.watch.linting import FaultInLine, Refuses, lint
 from tocsin.watch.load import encode_watch, parse_parts, parse_watch, read_watch, to_watch
@@ -60,6 +61,7 @@ __all__ = [
     "built_in",
     "built_in_patterns",
     "capture_from",
+    "configured",
     "encode_watch",
     "faults",
     "lint",

@@ -26,6 +26,7 @@ Actions = Annotated[
 
 
 MOST_BASELINES = 8
+MOST_DISABLED = 200
 MOST_PRICE = 1e6  # US dollars per hour
 
 Baseline = Annotated[str, msgspec.Meta(min_length=1, max_length=900)]
@@ -227,6 +228,8 @@ class Watch:
     severity: of all alerts; by default each rule's own.
     actions: what to do when a rule fires.
     rules: names or sections; they replace the rules of the profile.
+    extend_profile: keep the rules of the profile; those under ``rules`` change or join them.
+    disable: names of rules that do not run.
     capture: tensors to capture beyond what rules need, and when.
     notify: times of notifications.
     silences: jobs and rules that do not notify until a given time.
@@ -243,6 +246,8 @@ class Watch:
     severity: Severity | None = None
     actions: Actions = ("email", "metric")
     rules: tuple[RuleConfig, ...] | None = None
+    extend_profile: bool = False
+    disable: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_DISABLED)] = ()
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
     silences: tuple[Silence, ...] = ()

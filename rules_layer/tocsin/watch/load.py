@@ -80,8 +80,9 @@ def encode_watch(watch: Watch) -> bytes:
     """A Watch as the content of ``watch.json``."""
     content = msgspec.to_builtins(dataclasses.replace(watch, capture=Capture()))
     content["capture"] = plain_capture(watch.capture)
-    if watch.machine is None:  # empty it would mean all defaults
-        del content["machine"]
+    for key in ("machine", "extend_profile", "disable"):  # an older deployment knows not all
+        if not content[key]:
+            del content[key]
     for silence in content["silences"]:
         del silence["id"]
     return msgspec.json.format(msgspec.json.encode(content), indent=1)

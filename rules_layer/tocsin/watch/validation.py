@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from tocsin.rules import BadRule, get_rule
 from tocsin.tensors import BadPattern, search
 from tocsin.watch.actions import action_fault
 from tocsin.watch.capture import patterns
 from tocsin.watch.config import RuleConfig, Watch
+from tocsin.watch.configured import configured
 from tocsin.watch.errors import Fault, Path
 from tocsin.watch.notify_policy import notify_faults
 from tocsin.watch.relaunching import relaunch_faults
@@ -21,6 +23,11 @@ def faults(watch: Watch) -> Iterator[Fault]:
     """Faults of rules, of patterns, and of notification."""
     for at, config in enumerate(watch.rules or ()):
         yield from _rule_faults(watch, config, at)
+    for at, name in enumerate(watch.disable):
+        try:
+            get_rule(name)
+        except BadRule as error:
+            yield Fault(("disable", at), str(error))
     yield from alert_faults(watch)
     for name, collection in watch.capture.collections.items():
         path = ("capture", "collections", name, "include_regex")
@@ -31,7 +38,7 @@ def alert_faults(watch: Watch) -> Iterator[Fault]:
     """Faults of actions, inhibition and notification. The rules can still be evaluated."""
     yield from _action_faults(("actions",), watch.actions)
     configs = watch.rules or ()
-    names = {config.configuration_name for config in configs}
+    names = {config.configuration_name for config in configured(watch)}
     for at, config in enumerate(configs):
         yield from _action_faults(("rules", at, "actions"), config.actions or ())
         for number, name in enumerate(config.inhibits):
@@ -46,7 +53,7 @@ def alert_faults(watch: Watch) -> Iterator[Fault]:
 
 def _rule_faults(watch: Watch, config: RuleConfig, at: int) -> Iterator[Fault]:
     """Faults that keep a rule from being evaluated, with one for each unknown parameter."""
-    _, refused = resolve(dataclasses.replace(watch, rules=(config,)))
+    _, refused = resolve(Watch(watch.profile, rules=(config,)))
     if not refused:
         return
     reason = refused[0].reason

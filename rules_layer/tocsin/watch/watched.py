@@ -20,17 +20,15 @@ from tocsin.rules import (
     MACHINE,
     OPTIONS,
     SAGEMAKER,
-    TRAINING,
     BadRule,
     Reads,
     Rule,
     build,
-    find_rule,
-    rule_names,
 )
 from tocsin.tensors import BadPattern, search
 from tocsin.watch.actions import usable
 from tocsin.watch.config import RuleConfig, Watch, as_tuple
+from tocsin.watch.configured import configured
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.relaunching import relaunch_policy
 from tocsin.watch.silence import Silence
@@ -122,15 +120,11 @@ def resolve(
 ) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
     """The rules of a watch file, and those that cannot be built. One never affects another.
 
-    With ``about`` those about the training, or the machine. The rules about a machine are those of
-    the profile unless the file names one. A ``baseline`` adds the rule that compares with it.
+    With ``about`` those about the training, or the machine. A ``baseline`` adds the rule that
+    compares with it.
     """
-    configs = watch.rules
-    if configs is not None and about is not None:
-        configs = tuple(config for config in configs if _subject(config) == about)
-    if configs is None or (about == MACHINE and not configs):
-        configs = tuple(RuleConfig(name) for name in rule_names(watch.profile, about))
-    if watch.baseline and about != MACHINE:
+    configs = configured(watch, about)
+    if watch.baseline and about != MACHINE and _COMPARES not in watch.disable:
         configs = _with_baseline(configs, as_tuple(watch.baseline))
     good, bad = [], []
     for config in configs:
@@ -154,11 +148,6 @@ def _with_baseline(configs: Sequence[RuleConfig], runs: tuple[str, ...]) -> tupl
         else config
         for config in (*configs, *added)
     )
-
-
-def _subject(config: RuleConfig) -> str:
-    rule = find_rule(config.rule)
-    return TRAINING if rule is None else rule.about
 
 
 def _refused(config: RuleConfig, why: str) -> Refused:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tocsin.alerts import parse_message
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.aws.settings import ActSettings
-from tocsin.evaluation.checkpoint import RuleRecord
+from tocsin.evaluation.records import RuleRecord
 from tocsin.events import BadEvent, StatusChange
 
 CLIENT = cache(boto3.client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tocsin.rules import _registry
+from tocsin.rules import _registry, rule_names
 
 WRONG = """
 actions: [email, "stop:now"]
@@ -96,13 +96,12 @@ def test_an_empty_file(tocsin, tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{}", "3 rules, no problem"),
+        ("{}", f"{len(rule_names('recommended'))} rules, no problem"),
         ("rules: [VanishingGradient]", "1 rule, no problem"),
         ("rules: [{rule: VanishingGradient, inhibits: [ExplodingTensor]}, ExplodingTensor]", "2"),
     ],
 )
-def test_nothing_wrong(tocsin, tmp_path, content, said, monkeypatch):
-    monkeypatch.setattr("tocsin.cli.lint.rule_names", lambda profile: ("A", "B", "C"))
+def test_nothing_wrong(tocsin, tmp_path, content, said):
     path = _file(tmp_path, content)
     answer = tocsin("lint", path)
     assert (answer.code, answer.err) == (0, "")

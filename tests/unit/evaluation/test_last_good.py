@@ -19,7 +19,7 @@ from tocsin.evaluation import (
     evaluate,
     memory_ports,
 )
-from tocsin.evaluation.checkpoint import decode_checkpoint, encode_checkpoint
+from tocsin.evaluation.checkpoint_format import decode_checkpoint, encode_checkpoint
 from tocsin.evaluation.last_good import last_good, not_run
 from tocsin.events import LastGood, NotRun, RunSummary
 from tocsin.judge import Following

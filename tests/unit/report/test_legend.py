@@ -7,7 +7,7 @@ from tocsin.evaluation import Trace
 from tocsin.evaluation.trace import Point
 from tocsin.report.curves import traced_curves
 from tocsin.report.legend import labelled
-from tocsin.report.page import Curve, Phase
+from tocsin.report.parts import Curve, Phase
 
 
 def curve(phase: Phase, measure: str, worker: str = "w0", at: float = 0.0, name: str = "") -> Curve:
