@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,25 +58,33 @@ class MetricSink:
 
 
 def issue_metrics(
-    change: StatusChange, job_metrics: bool, admit: Callable[[str, str], str | None]
+    changes: Iterable[StatusChange], job_metrics: bool, admit: Callable[[str, str], str | None]
 ) -> list[Datum]:
-    """``IssuesFound`` is 1 when a rule begins to fire and 0 when it is resolved.
+    """Return ``IssuesFound``: 1 when a rule begins to fire and 0 when it is resolved.
 
     A run's own watch file names its rules, and CloudWatch bills each name: without dimensions only,
     where ``admit`` says why the run (URL) must not use another name.
     """
-    value = _ISSUES.get((change.previous_status, change.rule_evaluation_status))
-    if value is None:
-        return []
-    rule = {"Name": "Rule", "Value": label(change.rule_configuration_name)}
-    job = {"Name": "TrainingJobName", "Value": label(change.training_job_name)}
-    names = [[rule], [rule, job]] if job_metrics else [[rule]]
-    why = admit(change.run, "|".join(label["Value"] for label in names[-1]))
-    if why is not None:
-        _log.warning("no metric %s of rule %s: %s", ISSUES_FOUND, rule["Value"], why)
-    # without dimensions: what the deployment's alarm looks at
-    dimensions = [[], *(names if why is None else ())]
-    return [
-        {"MetricName": ISSUES_FOUND, "Dimensions": by, "Value": value, "Unit": "Count"}
-        for by in dimensions
-    ]
+    data: list[Datum] = []
+    refused: dict[str, str] = {}
+    for change in changes:
+        value = _ISSUES.get((change.previous_status, change.rule_evaluation_status))
+        if value is None:
+            continue
+        rule = {"Name": "Rule", "Value": label(change.rule_configuration_name)}
+        job = {"Name": "TrainingJobName", "Value": label(change.training_job_name)}
+        names = [[rule], [rule, job]] if job_metrics else [[rule]]
+        why = admit(change.run, "|".join(label["Value"] for label in names[-1]))
+        if why is not None:
+            refused[rule["Value"]] = why
+        # without dimensions: what the deployment's alarm looks at
+        data += [
+            {"MetricName": ISSUES_FOUND, "Dimensions": by, "Value": value, "Unit": "Count"}
+            for by in ([], *(names if why is None else ()))
+        ]
+    if refused:
+        example, why = next(iter(refused.items()))
+        _log.warning(
+            "no metric %s of %d rules such as %s: %s", ISSUES_FOUND, len(refused), example, why
+        )
+    return data

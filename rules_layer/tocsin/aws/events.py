@@ -109,13 +109,7 @@ class AwsPublisher:
         dated = [_dated(event, at) for event in events]
         self.bus.put(*run_news(dated, _MOST_DETAIL), *dated)
         changes = (event for event in events if isinstance(event, StatusChange))
-        self.metrics.put_all(
-            [
-                datum
-                for change in changes
-                for datum in issue_metrics(change, self.job_metrics, self.admit)
-            ]
-        )
+        self.metrics.put_all(issue_metrics(changes, self.job_metrics, self.admit))
 
 
 def _dated(event: RunEvent, at: str) -> RunEvent:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STOPS_KEY = "stop-guard"
 _REQUESTS_KEY = "stop-guard-files"
-_MOST_ADMITTED = 10_000  # names in the memory of an instance
+_MOST_ANSWERS = 10_000  # in the memory of an instance
 _KEPT = 400 * 24 * 3600  # seconds; longer than any period
 
 Stop = tuple[float, str]
@@ -147,6 +147,10 @@ def issue_caps(metrics: int) -> Mapping[str, Cap]:
     return {"issue": Cap(10 * metrics, 100 * metrics, run=metrics, option="metricRunCap")}
 
 
+_Level = tuple[str, str, int]
+"""Who has a cap: the key of its item, whose it is, and the cap."""
+
+
 @dataclass(frozen=True)
 class Shares:
     """Counts what runs use of what all share: by run, owner and deployment, in an item for each
@@ -154,14 +158,15 @@ class Shares:
 
     caps: by kind.
     owner: the owner of a run (URL).
-    admitted: names that this instance has seen admitted, by the key of their run or owner.
+    answers: why a name must not be used, or None, by the key of its run or owner and the name. This
+        instance has asked for them: an answer holds for the period, and a run may ask at each step.
     """
 
     table: Table
     caps: Mapping[str, Cap]
     owner: Callable[[str], str]
     now: Callable[[], float]
-    admitted: set[tuple[str, str]] = field(default_factory=set)
+    answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def take(self, kind: str, run: str, count: int = 1) -> str | None:
         """Count a use, or return why it is over a limit."""
@@ -184,23 +189,31 @@ class Shares:
 
         A name counts once in a period, however often it is used.
         """
-        *own, (all_key, everybody, most) = self._levels(kind, run)
-        if (known := (own[0][0], name)) in self.admitted:
-            return None
-        for key, whose, cap in own:
-            new = self._add_name(key, cap, _short(name))
+        *own, of_all = self._levels(kind, run)
+        asked = (own[0][0], name)
+        if asked not in self.answers:
+            if len(self.answers) >= _MOST_ANSWERS:
+                self.answers.clear()
+            self.answers[asked] = self._admit(kind, own, of_all, _short(name))
+        return self.answers[asked]
+
+    def _admit(self, kind: str, own: Sequence[_Level], of_all: _Level, name: str) -> str | None:
+        def refused(level: _Level) -> str:
+            _, whose, cap = level
+            return refusal(kind, 1, whose, cap, self._period(kind), self.caps[kind].option)
+
+        for level in own:
+            key, _, cap = level
+            new = self._add_name(key, cap, name)
             if new is None:
-                return refusal(kind, 1, whose, cap, self._period(kind), self.caps[kind].option)
+                return refused(level)
+        all_key, _, most = of_all
         if new and not self._add(all_key, most, 1):
-            self._update(key, "DELETE made :one", {":one": {"SS": [_short(name)]}})
-            return refusal(kind, 1, everybody, most, self._period(kind), self.caps[kind].option)
-        if len(self.admitted) >= _MOST_ADMITTED:
-            self.admitted.clear()
-        self.admitted.add(known)
+            self._update(key, "DELETE made :one", {":one": {"SS": [name]}})
+            return refused(of_all)
         return None
 
-    def _levels(self, kind: str, run: str) -> list[tuple[str, str, int]]:
-        """For each that has a cap: the key of its item, whose it is, and the cap."""
+    def _levels(self, kind: str, run: str) -> list[_Level]:
         cap, owner, key = self.caps[kind], self.owner(run), f"{kind}#{self._period(kind)}"
         of_run = [] if cap.run is None else [(f"{key}#run#{run}", "this run's", cap.run)]
         whose = f"owner {clean(owner, 80) or '(none)'}'s"

@@ -303,9 +303,13 @@ def test_a_name_counts_once(table: Table) -> None:
 
 def test_an_instance_asks_once_for_a_name(table: Table) -> None:
     some = shares(table, 3, 4, run=2)
-    assert some.admit("issue", "s3://b/a/1", "x") is None
+    refused = "a run at its cap asks at each of its steps"
+    answers = [some.admit("issue", "s3://b/a/1", name) for name in ("x", "y", refused)]
     elsewhere = dataclasses.replace(some, table=Table(table.client, "no-table"))
-    assert elsewhere.admit("issue", "s3://b/a/1", "x") is None
+    again = [elsewhere.admit("issue", "s3://b/a/1", name) for name in ("x", "y", refused)]
+    assert answers[:2] == [None, None]
+    assert "this run's cap of 2" in (answers[2] or "")
+    assert again == answers
     with pytest.raises(ClientError):
         elsewhere.admit("issue", "s3://b/a/2", "x")
 
