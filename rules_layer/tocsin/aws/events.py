@@ -19,6 +19,7 @@ from tocsin.events import (
     RunNews,
     StatusChange,
     encode,
+    fitted,
     run_news,
     shortened,
     timestamp,
@@ -28,6 +29,7 @@ from tocsin.events import (
 _MOST_ENTRIES = 10
 _MOST_BYTES = 240_000
 _MOST_DETAIL = 200_000
+_MOST_TOGETHER = 2_000_000  # of the details of one commit: each of 200 changes lists 200 rules
 _OF_THE_CONTENT = ("InvalidArgument", "MalformedDetail", "ValidationException")
 
 Sent: TypeAlias = RunEvent | RunNews | ActionTaken
@@ -107,7 +109,8 @@ class AwsPublisher:
     def publish(self, events: Sequence[RunEvent]) -> None:
         at = timestamp(self.now())
         dated = [_dated(event, at) for event in events]
-        self.bus.put(*run_news(dated, _MOST_DETAIL), *dated)
+        share = _MOST_TOGETHER // max(1, len(dated))
+        self.bus.put(*run_news(dated, _MOST_DETAIL), *(fitted(event, share) for event in dated))
         changes = (event for event in events if isinstance(event, StatusChange))
         self.metrics.put_all(issue_metrics(changes, self.job_metrics, self.admit))
 
