@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import secrets
 import statistics
 import threading
 import time
@@ -98,7 +99,20 @@ def goes_on_after_its_end(run: Run, over: threading.Event) -> None:
     saves_on(run, over)
 
 
+def cannot_be_read(run: Run, over: threading.Event) -> None:
+    """Steps of a run whose watch file is encrypted with a key that only its writer has."""
+    run.aws.client("s3").put_object(
+        Bucket=run.aws.outputs["CaptureBucketName"],
+        Key=f"{run.path}/{WATCH}",
+        Body=json.dumps(run.watch),
+        SSECustomerAlgorithm="AES256",
+        SSECustomerKey=secrets.token_bytes(32),
+    )
+    saves_on(run, over)
+
+
 def saves_on(run: Run, over: threading.Event) -> None:
+    """Save a step from time to time."""
     while not over.wait(PACE):
         run.save()
 
@@ -120,6 +134,7 @@ LOADS: dict[str, tuple[str, dict[str, Any], Load]] = {
     "collections": ("5,000 collections files", rules(0), has_collections),
     "flapping": ("200 rules fire and resolve with each save", rules(1, resolve=1), flaps),
     "ended": ("saves after the end marker, each with a summary", rules(0), goes_on_after_its_end),
+    "unreadable": ("saves with a watch file that cannot be decrypted", rules(0), cannot_be_read),
 }
 
 

@@ -26,7 +26,7 @@ from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import serve
 from local.template import template
-from local.tune import tune
+from local.tune import local_options, tune
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,10 @@ def local_aws(
     """
     python = interpreter()
     say("starting the embedded AWS, and writing the template with the layer for it")
-    local_options = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
     with ExitStack() as stack:
         thread = stack.enter_context(ThreadPoolExecutor(1))  # the reaper ends its task
         reaper = stack.enter_context(Reaper(patient=patient))
-        options = {**(context or {}), **local_options}
+        options = {**(context or {}), **local_options(python)}
         assembly = thread.submit(template, reaper, options)
         port = stack.enter_context(loopback_port())
         sagemaker_port = stack.enter_context(loopback_port())

@@ -1,26 +1,31 @@
-"""Limits the workers of the functions on a laptop, and starts them."""
+"""The options of a deployment on a laptop, and the start of its functions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-CONCURRENCY = 2  # of each function; on AWS the template sets it
+CONCURRENCY = 2  # of each function: a burst of hints starts no dozens of processes on a few cores
+
+
+def local_options(python: Path) -> Mapping[str, Any]:
+    """Return the options of the embedded AWS; ``python`` runs its functions."""
+    return {
+        "tocsin:layerRuntime": "local",
+        "tocsin:localPython": str(python),
+        "concurrency": dict.fromkeys(("evaluate", "act", "report"), CONCURRENCY),
+    }
 
 
 def tune(lambda_: Any) -> None:
-    """Set the concurrency of each function and start its workers.
+    """Start the workers of the functions.
 
-    Without a limit a burst of hints starts dozens of Python processes on a few cores. Measurements
-    begin with warm functions, as on AWS; nobody waits for a report.
+    Measurements begin with warm functions, as on AWS; nobody waits for a report.
     """
-    names = set()
-    for mapping in lambda_.list_event_source_mappings()["EventSourceMappings"]:
-        lambda_.update_event_source_mapping(
-            UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": CONCURRENCY}
-        )
-        if "Report" not in mapping["FunctionArn"]:
-            names.add(mapping["FunctionArn"])
+    mappings = lambda_.list_event_source_mappings()["EventSourceMappings"]
+    names = {each["FunctionArn"] for each in mappings if "Report" not in each["FunctionArn"]}
     with ThreadPoolExecutor() as pool:
         answers = pool.map(lambda name: _invoke(lambda_, name), sorted(names) * CONCURRENCY)
         for answer in answers:

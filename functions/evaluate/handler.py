@@ -32,7 +32,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     ends = time.time() + context.get_remaining_time_in_millis() / 1000
     handle = partial(_handle, owner=context.aws_request_id, ends=ends)
     batch = Received(queue, event["Records"])
-    failures = handle_batch(batch.bodies, handle, batch.hand_on)
+    failures = handle_batch(batch.bodies, handle, batch.hand_on, owner=ports.owner)
     for error in failures.errors:
         logger.error("message failed", exc_info=error)
     return batch.answer(failures)

@@ -18,7 +18,7 @@ from local.reaper import Reaper
 from local.stage_trial import STAGE, train_here, train_there, try_stage, watch_file
 from local.synth import synthesize
 from local.trial_job import EXAMPLE, Container
-from local.tune import tune
+from local.tune import local_options, tune
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,11 +28,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture(scope="module")
 def stage(aws: LocalAws) -> Mapping[str, str]:
     """The outputs of a second stage."""
-    context = {
-        "stage": STAGE,
-        "tocsin:layerRuntime": "local",
-        "tocsin:localPython": str(interpreter()),
-    }
+    context = {"stage": STAGE, **local_options(interpreter())}
     with Reaper() as reaper:
         outputs = deploy(synthesize(reaper, reaper.folder("stage"), context), aws.client)
     tune(aws.client("lambda"))

@@ -127,6 +127,18 @@ def test_what_is_too_large_for_the_bus_is_made_to_fit() -> None:
     assert (found["DedupId"], found["Tensor"]) == ("d", None)
 
 
+def test_each_of_very_many_changes_lists_fewer_rules() -> None:
+    aws = Aws()
+    text, at = "x" * 100, "2023-11-14T22:13:20.000Z"
+    statuses = [RuleStatusEntry(f"r{n}", RuleStatus.IN_PROGRESS, text, at) for n in range(200)]
+    change = replace(CHANGE, debug_rule_evaluation_statuses=tuple(statuses))
+    publish(aws, [replace(change, dedup_id=str(number)) for number in range(200)])
+    assert len(aws.details) == 200
+    assert all(detail["Evidence"] == change.evidence for detail in aws.details)
+    assert {len(detail["DebugRuleEvaluationStatuses"]) for detail in aws.details} == {50}
+    assert sum(size(entry) for entries in aws.requests for entry in entries) < 2_100_000
+
+
 def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
     aws = Aws()
     refusal = ConfigurationRefused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,26 +57,46 @@ class MetricSink:
         self.client.put_metric_data(Namespace=self.namespace, MetricData=data)
 
 
+Admit = Callable[[str, Collection[str]], Mapping[str, str]]
+"""Says why a run (URL) must not use names in metrics, by name."""
+
+
 def issue_metrics(
-    change: StatusChange, job_metrics: bool, admit: Callable[[str, str], str | None]
-) -> list[Datum]:
-    """``IssuesFound`` is 1 when a rule begins to fire and 0 when it is resolved.
+    changes: Iterable[StatusChange], job_metrics: bool, admit: Admit
+) -> Iterator[Datum]:
+    """Yield ``IssuesFound`` of one run: 1 when a rule begins to fire and 0 when it is resolved.
 
     A run's own watch file names its rules, and CloudWatch bills each name: without dimensions only,
-    where ``admit`` says why the run (URL) must not use another name.
+    where ``admit`` refuses the name.
     """
-    value = _ISSUES.get((change.previous_status, change.rule_evaluation_status))
-    if value is None:
-        return []
+    found = [(change, value) for change in changes if (value := _issue(change)) is not None]
+    if not found:
+        return
+    names = [
+        "|".join(each["Value"] for each in _labels(change, job_metrics)) for change, _ in found
+    ]
+    refused = admit(found[0][0].run, names)
+    if refused:
+        example = next(iter(refused))
+        text = "no metric %s by %d names such as %s: %s"
+        _log.warning(text, ISSUES_FOUND, len(refused), example, refused[example])
+    for (change, value), name in zip(found, names, strict=True):
+        labels = [] if name in refused else _labels(change, job_metrics)
+        # without dimensions: what the deployment's alarm looks at
+        for by in range(len(labels) + 1):
+            yield {
+                "MetricName": ISSUES_FOUND,
+                "Dimensions": labels[:by],
+                "Value": value,
+                "Unit": "Count",
+            }
+
+
+def _issue(change: StatusChange) -> float | None:
+    return _ISSUES.get((change.previous_status, change.rule_evaluation_status))
+
+
+def _labels(change: StatusChange, job_metrics: bool) -> list[dict[str, str]]:
     rule = {"Name": "Rule", "Value": label(change.rule_configuration_name)}
     job = {"Name": "TrainingJobName", "Value": label(change.training_job_name)}
-    names = [[rule], [rule, job]] if job_metrics else [[rule]]
-    why = admit(change.run, "|".join(label["Value"] for label in names[-1]))
-    if why is not None:
-        _log.warning("no metric %s of rule %s: %s", ISSUES_FOUND, rule["Value"], why)
-    # without dimensions: what the deployment's alarm looks at
-    dimensions = [[], *(names if why is None else ())]
-    return [
-        {"MetricName": ISSUES_FOUND, "Dimensions": by, "Value": value, "Unit": "Count"}
-        for by in dimensions
-    ]
+    return [rule, job] if job_metrics else [rule]

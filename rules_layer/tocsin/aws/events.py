@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tocsin.aws.cloudwatch import MetricSink, issue_metrics
+from tocsin.aws.cloudwatch import Admit, MetricSink, issue_metrics
 from tocsin.events import (
     DETAIL_TYPES,
     SOURCE,
@@ -19,6 +19,7 @@ from tocsin.events import (
     RunNews,
     StatusChange,
     encode,
+    fitted,
     run_news,
     shortened,
     timestamp,
@@ -28,6 +29,7 @@ from tocsin.events import (
 _MOST_ENTRIES = 10
 _MOST_BYTES = 240_000
 _MOST_DETAIL = 200_000
+_MOST_TOGETHER = 2_000_000  # of the details of one commit: each of 200 changes lists 200 rules
 _OF_THE_CONTENT = ("InvalidArgument", "MalformedDetail", "ValidationException")
 
 Sent: TypeAlias = RunEvent | RunNews | ActionTaken
@@ -95,27 +97,22 @@ class AwsPublisher:
     """Publishes the events of a run: first on the bus, where they stop jobs; then as metrics.
 
     job_metrics: whether there is a metric for each job, too.
-    admit: why a run (URL) must not use another name in metrics; None if it may.
+    admit: says which further names in metrics a run must not use.
     """
 
     bus: Bus
     metrics: MetricSink
     now: Callable[[], float]
     job_metrics: bool
-    admit: Callable[[str, str], str | None] = lambda run, name: None
+    admit: Admit = lambda run, names: {}
 
     def publish(self, events: Sequence[RunEvent]) -> None:
         at = timestamp(self.now())
         dated = [_dated(event, at) for event in events]
-        self.bus.put(*run_news(dated, _MOST_DETAIL), *dated)
+        share = _MOST_TOGETHER // max(1, len(dated))
+        self.bus.put(*run_news(dated, _MOST_DETAIL), *(fitted(event, share) for event in dated))
         changes = (event for event in events if isinstance(event, StatusChange))
-        self.metrics.put_all(
-            [
-                datum
-                for change in changes
-                for datum in issue_metrics(change, self.job_metrics, self.admit)
-            ]
-        )
+        self.metrics.put_all([*issue_metrics(changes, self.job_metrics, self.admit)])
 
 
 def _dated(event: RunEvent, at: str) -> RunEvent:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 _STOPS_KEY = "stop-guard"
 _REQUESTS_KEY = "stop-guard-files"
-_MOST_ADMITTED = 10_000  # names in the memory of an instance
+_MOST_ANSWERS = 10_000  # in the memory of an instance
 _KEPT = 400 * 24 * 3600  # seconds; longer than any period
+_TRIES = 10  # where others add names at the same time
 
 Stop = tuple[float, str]
 """The time of a stop (seconds since the epoch), and its owner."""
@@ -147,6 +149,10 @@ def issue_caps(metrics: int) -> Mapping[str, Cap]:
     return {"issue": Cap(10 * metrics, 100 * metrics, run=metrics, option="metricRunCap")}
 
 
+_Level = tuple[str, str, int]
+"""Who has a cap: the key of its item, whose it is, and the cap."""
+
+
 @dataclass(frozen=True)
 class Shares:
     """Counts what runs use of what all share: by run, owner and deployment, in an item for each
@@ -154,14 +160,15 @@ class Shares:
 
     caps: by kind.
     owner: the owner of a run (URL).
-    admitted: names that this instance has seen admitted, by the key of their run or owner.
+    answers: why a name must not be used, or None, by the key of its run or owner and the name, as
+        this instance knows: an answer holds for the period, and a run may ask at each step.
     """
 
     table: Table
     caps: Mapping[str, Cap]
     owner: Callable[[str], str]
     now: Callable[[], float]
-    admitted: set[tuple[str, str]] = field(default_factory=set)
+    answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def take(self, kind: str, run: str, count: int = 1) -> str | None:
         """Count a use, or return why it is over a limit."""
@@ -179,28 +186,47 @@ class Shares:
         for key, _, _ in self._levels(kind, run):
             self._subtract(key, count)
 
-    def admit(self, kind: str, run: str, name: str) -> str | None:
-        """Return why another name must not be used; None if it may.
+    def admit(self, kind: str, run: str, names: Collection[str]) -> Mapping[str, str]:
+        """Return why names must not be used, by name, for those that must not.
 
         A name counts once in a period, however often it is used.
         """
-        *own, (all_key, everybody, most) = self._levels(kind, run)
-        if (known := (own[0][0], name)) in self.admitted:
-            return None
-        for key, whose, cap in own:
-            new = self._add_name(key, cap, _short(name))
-            if new is None:
-                return refusal(kind, 1, whose, cap, self._period(kind), self.caps[kind].option)
-        if new and not self._add(all_key, most, 1):
-            self._update(key, "DELETE made :one", {":one": {"SS": [_short(name)]}})
-            return refusal(kind, 1, everybody, most, self._period(kind), self.caps[kind].option)
-        if len(self.admitted) >= _MOST_ADMITTED:
-            self.admitted.clear()
-        self.admitted.add(known)
-        return None
+        *own, of_all = self._levels(kind, run)
+        whose, _, _ = own[0]
+        asked = [name for name in dict.fromkeys(names) if (whose, name) not in self.answers]
+        if len(self.answers) >= _MOST_ANSWERS:
+            self.answers.clear()
+            asked = [*dict.fromkeys(names)]
+        if asked:
+            refused = self._admit(kind, own, of_all, {_short(name): name for name in asked})
+            self.answers.update({(whose, name): refused.get(name) for name in asked})
+        answers = {name: self.answers[whose, name] for name in names}
+        return {name: why for name, why in answers.items() if why is not None}
 
-    def _levels(self, kind: str, run: str) -> list[tuple[str, str, int]]:
-        """For each that has a cap: the key of its item, whose it is, and the cap."""
+    def _admit(
+        self, kind: str, own: Sequence[_Level], of_all: _Level, names: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Return why names, by what is stored of them, must not be used."""
+        refused: dict[str, str] = {}
+
+        def refuse(level: _Level, left_out: Iterable[str]) -> None:
+            why = refusal(kind, 1, *level[1:], self._period(kind), self.caps[kind].option)
+            refused.update({names[each]: why for each in left_out})
+
+        left, new = [*names], list[str]()
+        for level in own:
+            key, _, cap = level
+            admitted, new = self._add_names(key, cap, left)
+            refuse(level, left_out=(each for each in left if each not in admitted))
+            left = admitted
+        all_key, _, most = of_all
+        if new and not self._add(all_key, most, len(new)):
+            counted = [*takewhile(lambda _: self._add(all_key, most, 1), new)]
+            refuse(of_all, over := new[len(counted) :])
+            self._update(key, "DELETE made :over", {":over": {"SS": over}})
+        return refused
+
+    def _levels(self, kind: str, run: str) -> list[_Level]:
         cap, owner, key = self.caps[kind], self.owner(run), f"{kind}#{self._period(kind)}"
         of_run = [] if cap.run is None else [(f"{key}#run#{run}", "this run's", cap.run)]
         whose = f"owner {clean(owner, 80) or '(none)'}'s"
@@ -224,14 +250,17 @@ class Shares:
         values = {":less": number(-count), ":count": number(count)}
         self._update(key, "ADD sent :less", values, "sent >= :count")
 
-    def _add_name(self, key: str, cap: int, name: str) -> bool | None:
-        """Return whether the name is new; None if there is no room for it."""
-        if cap < 1:
-            return None
-        values = {":one": {"SS": [name]}, ":name": {"S": name}, ":cap": number(cap)}
-        condition = "attribute_not_exists(made) OR contains(made, :name) OR size(made) < :cap"
-        before = self._update(key, "ADD made :one", values, condition)
-        return None if before is None else name not in before.get("made", {}).get("SS", ())
+    def _add_names(self, key: str, cap: int, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the names for which there is room, and which of them are new."""
+        for _ in range(_TRIES):
+            made = (self.table.get(key) or {}).get("made", {}).get("SS", ())
+            known = [name for name in names if name in made]
+            new = [name for name in names if name not in made][: max(0, cap - len(made))]
+            values = {":new": {"SS": new}, ":room": number(cap - len(new))}
+            condition = "attribute_not_exists(made) OR size(made) <= :room"
+            if not new or self._update(key, "ADD made :new", values, condition) is not None:
+                return [*known, *new], new
+        return known, []
 
     def _update(
         self, key: str, expression: str, values: Item, condition: str | None = None

@@ -20,17 +20,24 @@ from tocsin.report import Alert, Page, html_of, json_of, stored_machine, stored_
 from tocsin.tensors import Storage
 
 PAUSE = 5.0  # seconds from one page of a run to the next, which shows all that came in between
+SHARE = 0.1  # of an invocation's time that the pages of one run may take
+
+
+def pause_after(took: float) -> float:
+    """Return the seconds from a page that ``took`` so many seconds to the next page of its run."""
+    return max(PAUSE, took / SHARE)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The state that a run's page shows, the page's version, and when it was written, in seconds
-    since the epoch. Without a page the version is None.
+    """The state that a run's page shows, the page's version, when it was written, in seconds since
+    the epoch, and how many seconds that took. Without a page the version is None.
     """
 
     state: str = ""
     version: str | None = None
     written: float = 0.0
+    took: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,11 +73,15 @@ class S3Reports:
             if error_code(error) in MISSING:
                 return Shown()
             raise
-        state = found["Metadata"].get("state", "")
-        return Shown(state, found["ETag"], found["LastModified"].timestamp())
+        state, took = (found["Metadata"].get(name, "") for name in ("state", "took"))
+        return Shown(state, found["ETag"], found["LastModified"].timestamp(), float(took or 0.0))
 
-    def save(self, run: str, page: Page, state: str, version: str | None) -> bool:
-        """Write the page over ``version``, then its data. False if that was replaced since."""
+    def save(
+        self, run: str, page: Page, state: str, version: str | None, took: float = 0.0
+    ) -> bool:
+        """Write the page, which ``took`` so many seconds, over ``version``, then its data. False if
+        that was replaced since.
+        """
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
         try:
             self.client.put_object(
@@ -79,7 +90,7 @@ class S3Reports:
                 Body=html_of(page).encode(),
                 ContentType="text/html; charset=utf-8",
                 CacheControl="no-cache",
-                Metadata={"state": state},
+                Metadata={"state": state, "took": f"{took:.1f}"},
                 **condition,
             )
         except ClientError as error:
@@ -120,23 +131,23 @@ def make_report(
     """Write the run's report, unless there is one of its present state. Returns whether it wrote.
 
     A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
-    taken for the run until now. A page that is younger than PAUSE is written again ``later``: each
-    action of a run asks for a page.
+    taken for the run until now. Each action of a run asks for a page: soon after one, the next is
+    written ``later``, and the later the longer the last one took.
     """
     while True:
-        shown = reports.shown(run)
-        if shown.written <= now() < shown.written + PAUSE:
-            later.ask(run, now(), shown.written + PAUSE)
+        began, shown = now(), reports.shown(run)
+        if shown.written <= began < (due := shown.written + pause_after(shown.took)):
+            later.ask(run, began, due)
             return False
         stored = checkpoints.load(run)
         taken = actions(run)
         state = _state(stored.checkpoint, taken)
         if stored.version is None or stored.unreadable or shown.state == state:
             return False
-        made = datetime.fromtimestamp(now(), UTC)
+        made = datetime.fromtimestamp(began, UTC)
         machine = stored_machine(run, lambda url: checkpoints.load(url).checkpoint, storage)
         page = stored_page(stored.checkpoint, traces, storage(run), made, taken, machine)
-        if reports.save(run, page, state, shown.version):
+        if reports.save(run, page, state, shown.version, now() - began):
             return True
 
 

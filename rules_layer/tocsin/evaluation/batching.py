@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from tocsin.evaluation.messages import BadMessage, Hint, JobEnded, parse_message
+from tocsin.owners import owner_of
 
 PATIENCE = 2.0  # seconds that a message waits for the others of its batch
 
@@ -44,16 +46,18 @@ def handle_batch(
     handle: Callable[[Hint | JobEnded], None],
     hand_on: HandOn,
     *,
+    owner: Callable[[str], str] = owner_of,
     patience: float = PATIENCE,
 ) -> Failures:
     """Handles messages, ``bodies`` by their ids, in their order, those of one run together.
 
-    A run that continues with its backlog comes last: it takes its whole share of the time. What has
+    Owners take turns: each has one run (URL) looked at before another has its second. A run that
+    continues with its backlog comes last: it takes its whole share of the time. What has
     not begun after ``patience`` seconds is handed on to another invocation; that is not a failure.
     A message that fails, fails only itself and the others of its run.
     """
     failures = Failures()
-    waiting = deque(sorted(gather(bodies, failures), key=lambda work: work.continues))
+    waiting = deque(in_turns(gather(bodies, failures), owner))
 
     def hand_on_rest() -> None:
         late = {id_ for work in _taken(waiting) for id_ in work.ids}
@@ -76,6 +80,17 @@ def handle_batch(
         timer.cancel()
         timer.join()
     return failures
+
+
+def in_turns(found: Iterable[Work], owner: Callable[[str], str]) -> list[Work]:
+    """The first run of each owner, then the second of each …; last those that continue."""
+    runs_before, ranked = Counter[str](), list[tuple[bool, int, Work]]()
+    for work in found:
+        subject = work.subject
+        whose = owner(subject.run) if isinstance(subject, Hint) else ""
+        ranked.append((work.continues, runs_before[whose], work))
+        runs_before[whose] += 1
+    return [work for *_, work in sorted(ranked, key=itemgetter(0, 1))]
 
 
 def gather(bodies: Mapping[str, str], failures: Failures) -> list[Work]:

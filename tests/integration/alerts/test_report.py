@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from types import ModuleType
 
 import boto3
@@ -14,10 +15,11 @@ import requests
 from tocsin.alerts import AlertPorts, Deliver, Flush, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
+from tocsin.aws.connect.report import connect_report
 from tocsin.aws.dynamodb import Table
-from tocsin.aws.reports import S3Reports, report_key
+from tocsin.aws.reports import Later, S3Reports, pause_after, report_key
 from tocsin.aws.s3 import checkpoint_key, trace_key
-from tocsin.aws.settings import GROUP_PREFIX, EvaluateSettings
+from tocsin.aws.settings import GROUP_PREFIX, EvaluateSettings, ReportSettings
 from tocsin.evaluation import EvaluationPorts, Hint, evaluate
 from tocsin.events import ACTION_TAKEN, SOURCE
 from tocsin.model import Mode
@@ -43,7 +45,7 @@ WATCH = {"rules": [{"rule": "ExplodingTensor", "actions": ["email"], "severity":
 @pytest.fixture
 def report(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The function, which writes a page as often as it is asked to."""
-    monkeypatch.setattr("tocsin.aws.reports.PAUSE", 0.0)
+    monkeypatch.setattr("tocsin.aws.reports.pause_after", lambda took: 0.0)
     return cold_start(monkeypatch, "report")
 
 
@@ -149,11 +151,13 @@ def test_a_page_that_another_wrote_meanwhile_is_made_again(
     training.save(0, np.nan)
     save, calls = S3Reports.save, []
 
-    def late(self: S3Reports, run: str, page: Page, state: str, version: str | None) -> bool:
+    def late(
+        self: S3Reports, run: str, page: Page, state: str, version: str | None, took: float
+    ) -> bool:
         calls.append(version)
         if len(calls) == 1:
             save(self, run, page, "of an earlier look", None)
-        return save(self, run, page, state, version)
+        return save(self, run, page, state, version, took)
 
     monkeypatch.setattr(S3Reports, "save", late)
     assert report.make(RUN)
@@ -176,9 +180,28 @@ def test_what_changes_soon_after_a_page_is_shown_by_one_page_later(
         QueueUrl=deployment.report, AttributeNames=["ApproximateNumberOfMessagesDelayed"]
     )
     assert found["Attributes"]["ApproximateNumberOfMessagesDelayed"] == "1"
-    monkeypatch.setattr("tocsin.aws.reports.PAUSE", 0.0)
+    monkeypatch.setattr("tocsin.aws.reports.pause_after", lambda took: 0.0)
     report.handler(NEWS, Context())
     assert [alert.action for alert in page().alerts] == ["email"]
+
+
+def test_pages_that_take_long_are_written_more_rarely(
+    deployment: Deployment, training: Training
+) -> None:
+    reports, asked = S3Reports(boto3.client("s3"), "state"), list[float]()
+    training.save(0, np.nan)
+    clock = iter([time.time(), *[time.time() + 20.0] * 9])
+
+    def make(now: Callable[[], float]) -> bool:
+        settings = ReportSettings("table", "state", deployment.report)
+        later = Later(lambda run, delay: asked.append(delay))
+        return connect_report(settings, now=now)(RUN, later=later)
+
+    assert make(lambda: next(clock))
+    assert reports.shown(RUN).took == pytest.approx(20.0, abs=0.1)
+    assert not make(lambda: reports.shown(RUN).written + 150.0)
+    assert asked == [pytest.approx(50.0)]
+    assert (pause_after(0.1), pause_after(20.0)) == (5.0, 200.0)
 
 
 def test_it_lists_the_actions_that_were_taken(

@@ -290,28 +290,62 @@ def test_what_is_refused_or_given_back_is_not_counted(table: Table) -> None:
 
 def test_a_name_counts_once(table: Table) -> None:
     some = shares(table, 3, 4, run=2)
-    assert [some.admit("issue", "s3://b/a/1", name) for name in "xyxy"] == [None] * 4
-    assert "this run's cap of 2" in (some.admit("issue", "s3://b/a/1", "z") or "")
-    assert some.admit("issue", "s3://b/a/2", "x") is None, "the owner has it already"
-    assert some.admit("issue", "s3://b/a/2", "z") is None
-    assert "owner a's cap of 3" in (some.admit("issue", "s3://b/a/3", "v") or "")
-    assert some.admit("issue", "s3://b/b/1", "x") is None, "each owner's names are its own"
+
+    def refused(run: str, names: str) -> list[tuple[str, str]]:
+        """Each name that is refused, and whose cap is reached."""
+        answers = some.admit("issue", f"s3://b/{run}", names)
+        return [
+            (name, why.partition("exceed ")[2].partition(" in ")[0])
+            for name, why in answers.items()
+        ]
+
+    assert refused("a/1", "xyxyz") == [("z", "this run's cap of 2")]
+    assert refused("a/2", "xz") == [], "the owner has x already"
+    assert refused("a/3", "vx") == [("v", "owner a's cap of 3")]
+    assert refused("b/1", "x") == [], "each owner's names are its own"
     for _ in range(2):
-        assert "this deployment's cap of 4" in (some.admit("issue", "s3://b/b/1", "y") or "")
-    assert some.admit("issue", "s3://b/a/1", "x") is None
+        assert refused("b/1", "xy") == [("y", "this deployment's cap of 4")]
+    assert refused("a/1", "x") == []
+    anew = shares(table, 3, 4, run=2)
+    assert anew.admit("issue", "s3://b/b/1", "x") == {}, "what is refused leaves no name"
+    assert len(anew.admit("issue", "s3://b/c/1", "pq")) == 2
+
+
+def test_the_last_names_of_the_deployment_are_admitted_one_by_one(table: Table) -> None:
+    some = shares(table, 9, 4, run=9)
+    assert some.admit("issue", "s3://b/a/1", "xyz") == {}
+    assert [*some.admit("issue", "s3://b/b/1", "pqr")] == ["q", "r"]
+    anew = shares(table, 9, 5, run=9)
+    assert [*anew.admit("issue", "s3://b/b/1", "pqr")] == ["r"]
+
+
+def test_names_of_others_at_the_same_time_are_counted(table: Table) -> None:
+    some, other = (shares(table, 3, 9, run=9) for _ in range(2))
+
+    class Slow(Table):
+        def get(self, key: str) -> dict[str, Any] | None:
+            found = super().get(key)
+            if key.endswith("#owner#a"):
+                other.admit("issue", "s3://b/a/2", "pq")
+            return found
+
+    slow = dataclasses.replace(some, table=Slow(table.client, table.name))
+    assert [*slow.admit("issue", "s3://b/a/1", "xyz")] == ["y", "z"]
 
 
 def test_an_instance_asks_once_for_a_name(table: Table) -> None:
     some = shares(table, 3, 4, run=2)
-    assert some.admit("issue", "s3://b/a/1", "x") is None
+    names = ("x", "y", "of a run at its cap, which asks at each of its steps")
+    answers = some.admit("issue", "s3://b/a/1", names)
     elsewhere = dataclasses.replace(some, table=Table(table.client, "no-table"))
-    assert elsewhere.admit("issue", "s3://b/a/1", "x") is None
+    assert [*answers] == [names[2]]
+    assert elsewhere.admit("issue", "s3://b/a/1", names) == answers
     with pytest.raises(ClientError):
         elsewhere.admit("issue", "s3://b/a/2", "x")
 
 
 def test_no_name_is_admitted_where_the_cap_is_nothing(table: Table) -> None:
-    assert shares(table, 0, 0, run=0).admit("issue", "s3://b/a/1", "x") is not None
+    assert [*shares(table, 0, 0, run=0).admit("issue", "s3://b/a/1", "x")] == ["x"]
 
 
 def test_each_month_begins_again(table: Table, deployment: Deployment) -> None:

@@ -60,6 +60,21 @@ def test_a_run_that_continues_with_its_backlog_comes_last() -> None:
     assert seen == [Hint(OTHER, (FILES[0],)), Hint(ONE, (FILES[0],), continues=True)]
 
 
+def test_owners_take_turns() -> None:
+    runs = ["evil/1", "evil/2", "evil/3", "prod/1", "evil/1", "prod/2", "vision/1"]
+    bodies = {str(at): of_s3(f"s3://b/{run}", FILES[0]) for at, run in enumerate(runs)}
+    bodies |= {"j": ended("j1"), "c": encode_hint("s3://b/vision/2", CONTINUE)}
+    seen: list[str] = []
+
+    def handle(subject: Hint | JobEnded) -> None:
+        named = subject.run if isinstance(subject, Hint) else subject.job
+        seen.append(named.removeprefix("s3://b/"))
+
+    handle_batch(bodies, handle, refuse)
+    first, second, third = ["evil/1", "prod/1", "vision/1", "j1"], ["evil/2", "prod/2"], ["evil/3"]
+    assert seen == [*first, *second, *third, "vision/2"]
+
+
 def test_a_message_that_fails_fails_alone() -> None:
     def handle(subject: Hint | JobEnded) -> None:
         if isinstance(subject, Hint) and subject.run == ONE:
