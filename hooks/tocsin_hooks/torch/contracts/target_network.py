@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
+from tocsin.model import Mode
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -73,8 +74,10 @@ class TargetNetwork:
         self._looks = 0
         self._compared = False
         self._copy: Callable[[], Any] = lambda: None
+        self._name = ""  # of the copy's class
         self._remembered = Remembered()
-        self._since = self._called_at = 0
+        self._since = self._called_at = self._unchanged_at = 0
+        self._deleted_in = -1  # step of training
         self._over = False
         self._again = _AGAIN
 
@@ -149,11 +152,24 @@ class TargetNetwork:
         """The training is over, or long: says whether the copy is still the one that it was."""
         copy, self._over = self._copy(), True
         self.close()
-        lately = self._updates - self._called_at <= 2 * _AGAIN
-        if copy is None or self._updates - self._since < _LATE or not lately:
+        if self._updates - self._since < _LATE or not self._is_late(self._called_at):
             return
-        if not self._remembered.any_changed(copy):
-            self._found("target_network_never_updated", type(copy).__name__)
+        if copy is not None:
+            unchanged = not self._remembered.any_changed(copy)
+        else:  # a function that trains may have ended, and deleted it
+            unchanged = self._deleted_in == self._steps and self._is_late(self._unchanged_at)
+        if unchanged:
+            self._found("target_network_never_updated", self._name)
+
+    def _is_late(self, update: int) -> bool:
+        return self._updates - update <= 2 * _AGAIN
+
+    @property
+    def _steps(self) -> int:
+        return self._step.hook.counters[Mode.TRAIN]
+
+    def _deleted(self, _: object) -> None:
+        self._deleted_in = self._steps
 
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
@@ -173,7 +189,8 @@ class TargetNetwork:
         own, other = min(pairs, key=lambda both: _equal(both[0].given[0], both[1].given[0]) or 0)
         copy = other.module()
         if self._copy() is None and not self._compared:
-            self._copy, self._since = ref(copy), self._updates
+            self._copy, self._since = ref(copy, self._deleted), self._updates
+            self._name = type(copy).__name__
             self._remembered.remember(copy)
         if copy is self._copy():
             self._called_at = self._updates
@@ -212,7 +229,9 @@ class TargetNetwork:
     def _is_renewed(self, copy: Any) -> None:
         if self._remembered.any_changed(copy):
             self._over = self._over or self._compared
-            self._copy = lambda: None
+            self._copy, self._deleted_in = (lambda: None), -1
+        else:
+            self._unchanged_at = self._updates
 
     def _begins(self, module: Any, args: Any) -> None:
         self._depth += not is_elsewhere(module)
