@@ -216,6 +216,11 @@ class OtherUpdateBegins:
 
 
 @dataclass(frozen=True)
+class OpponentsKnown:
+    """Two optimizers take turns, as those of a GAN do."""
+
+
+@dataclass(frozen=True)
 class UpdatesSkipped:
     """Idle steps have passed, with a number of updates by each optimizer."""
 

@@ -8,16 +8,12 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from tocsin.model import Mode
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import events
-from tocsin_hooks.torch.autograd import compilations, version_of
-from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
+from tocsin_hooks.torch.autograd import version_of
+from tocsin_hooks.torch.contracts.all_calls import AllCalls
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.remembered import Remembered
 from tocsin_hooks.torch.gradients import parameters_of
@@ -65,10 +61,10 @@ class TargetNetwork:
     def __init__(self, found: Findings) -> None:
         self._found, self._step = found, found.step
         self._trouble = found.step.hook.trouble
-        self._handles: list[Any] = []
+        self._watched = AllCalls(self._called)
         self._calls: list[_Call] = []
         self._held = WeakKeyDictionary[Any, set[int]]()
-        self._depth = self._seen = self._updates = self._until = 0
+        self._seen = self._updates = self._until = 0
         self._picked: set[int] = set()  # identities of parameters
         self._rows = self._same = 0.0
         self._looks = 0
@@ -90,7 +86,7 @@ class TargetNetwork:
     @property
     def look(self) -> bool:
         """Return whether calls are looked at."""
-        return bool(self._handles)
+        return self._watched.are_open
 
     def updates_skipped(self, event: events.UpdatesSkipped) -> None:
         self._updates += sum(event.updates.values()) if self._seen >= _SEEN else 0
@@ -109,8 +105,7 @@ class TargetNetwork:
                 self._watch(_MOST_UPDATES)
 
     def close(self) -> None:
-        while self._handles:
-            self._handles.pop().remove()
+        self._watched.close()
         self._calls = []
 
     def update_begins(self, event: events.UpdateBegins) -> None:
@@ -129,7 +124,8 @@ class TargetNetwork:
             return
         with Guard(self._trouble, "copies of the model are not checked"):
             self._updates += 1
-            calls, self._calls, self._depth = self._calls, [], 0
+            calls, self._calls = self._calls, []
+            self._watched.restart()
             self._look(self._pairs(self._held[optimizer], calls))
             copy = self._copy()
             if copy is None and not self._looks and self._updates >= _WITHOUT_A_COPY:
@@ -173,10 +169,7 @@ class TargetNetwork:
 
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
-        if not self._handles and not compilations():
-            before = register_module_forward_pre_hook(weakly(self._begins))
-            after = register_module_forward_hook(weakly(self._ends), always_call=True)
-            self._handles, self._depth = [before, after], 0
+        self._watched.open()
 
     def _look(self, pairs: list[tuple[_Call, _Call]]) -> None:
         """Look at calls of the model and its copy. Of several of the model it is the one that was
@@ -233,14 +226,8 @@ class TargetNetwork:
         else:
             self._unchanged_at = self._updates
 
-    def _begins(self, module: Any, args: Any) -> None:
-        self._depth += not is_elsewhere(module)
-
-    def _ends(self, module: Any, args: Any, output: Any) -> None:
-        if is_elsewhere(module):
-            return
-        self._depth = max(0, self._depth - 1)
-        if self._depth or output is None or len(self._calls) >= _MOST_CALLS:
+    def _called(self, module: Any, args: Any, output: Any) -> None:
+        if len(self._calls) >= _MOST_CALLS:
             return
         with Guard(self._trouble, "copies of the model are not checked"):
             given = [each for _, each in tensors_in(args, 2) if each.dim() > 1]
