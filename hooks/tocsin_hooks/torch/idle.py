@@ -13,6 +13,7 @@ from weakref import ref
 
 import torch
 from tocsin.model import Mode
+from torch import is_grad_enabled
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -65,10 +66,9 @@ class IdleSteps:
         """Return whether an event needs no more than this."""
         between = False
         if self._moves is not None:
-            key = Key(
-                source, id(subject), torch.is_grad_enabled(), getattr(subject, "training", False)
-            )
-            move = self._moves.get(key)
+            training = getattr(subject, "training", False)
+            # Equal to a Key, which takes longer to make.
+            move = self._moves.get((source, id(subject), is_grad_enabled(), training))
             if move is not None and move.is_skipped and move.subject() is subject:
                 if not move.begins:
                     if self._length < self._longest:
@@ -165,7 +165,7 @@ class IdleSteps:
         """Learn from the event before, and take this one in hand."""
         self._learn()
         training = getattr(subject, "training", False)
-        key = Key(source, id(subject), torch.is_grad_enabled(), training)
+        key = Key(source, id(subject), is_grad_enabled(), training)
         before = self._after.setdefault(self._last, {}) if self._last is not None else {}
         move = before.get(key)
         if move is None or move.subject() is not subject:
