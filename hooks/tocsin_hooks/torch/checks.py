@@ -239,8 +239,7 @@ class Checks:
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
-        saving = self._step.saving and self._wanted.contracts
-        self.events.tell(events.TrainingEnds, root, saving)
+        self.events.tell(events.TrainingEnds, root)
 
     @property
     def has_more(self) -> bool:

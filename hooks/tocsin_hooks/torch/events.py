@@ -244,11 +244,9 @@ class TrainingEnds:
     """The current step is the last one.
 
     model: None if it has been deleted.
-    saving: the step is saved.
     """
 
     model: nn.Module | None
-    saving: bool
 
 
 ENDS = frozenset({PassEnds, PassForgotten, LossForgotten, TrainingEnds})
