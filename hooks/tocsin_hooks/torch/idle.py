@@ -21,7 +21,7 @@ from tocsin_hooks.torch.moves import KNOWN, Key, Move, Skipped, Source, divided
 
 _SURE = 100  # the same, of an event that once did something else
 _MOST_EVENTS = 4096  # of a step
-_EVENT = 2e-6  # seconds of CPU time that an event takes which is skipped
+_EVENT = 5e-6  # seconds of CPU time that an event takes which is skipped
 
 
 class IdleSteps:
