@@ -49,7 +49,7 @@ def test_what_the_hook_takes_at_first_is_free(spent: float, stretched: bool) -> 
 @pytest.mark.parametrize(
     ("most", "spent", "elapsed", "allowed"),
     [
-        (0.02, 0.6, 1.0, True),
+        (0.02, 0.5, 1.0, True),
         (0.02, 0.7, 1.0, False),  # more than half of the allowance
         (0.02, 0.7, 100.0, True),  # and 0.7 % of the time
         (0.02, 1.1, 100.0, False),
