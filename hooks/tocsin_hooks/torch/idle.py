@@ -67,8 +67,9 @@ class IdleSteps:
         between = False
         if self._moves is not None:
             training = getattr(subject, "training", False)
-            # Equal to a Key, which takes longer to make.
-            move = self._moves.get((source, id(subject), is_grad_enabled(), training))
+            # A plain tuple equals a Key, and is made in less time.
+            key: Any = source, id(subject), is_grad_enabled(), training
+            move = self._moves.get(key)
             if move is not None and move.is_skipped and move.subject() is subject:
                 if not move.begins:
                     if self._length < self._longest:
