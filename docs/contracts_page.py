@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tocsin.contracts import FAMILIES, FORMER, Contract
+from tocsin.contracts import CONTRACTS, FAMILIES, FORMER, RETIRED, Contract
 
 _HEAD = """\
 # Contracts
@@ -38,13 +38,25 @@ may use either id.
 """
 
 
+_RETIRED = """\
+## Retired
+
+Only earlier versions checked these contracts. Their runs are still reported with these texts.
+
+"""
+
+
 def contracts_page() -> str:
-    """The page of all contracts, by family, with their former ids."""
+    """The page of all contracts, by family, with former ids and retired contracts."""
     former = "\n".join(f"| `{old}` | `{new}` |" for old, new in FORMER.items())
     parts = [
         _HEAD.rstrip(),
-        *(f"## {name}\n\n{_table(family)}" for name, family in FAMILIES.items()),
+        *(
+            f"## {name}\n\n{_table([each for each in family if each.id not in RETIRED])}"
+            for name, family in FAMILIES.items()
+        ),
         f"{_FORMER}{former}",
+        f"{_RETIRED}{_table([CONTRACTS[each] for each in sorted(RETIRED)])}",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -33,10 +33,9 @@ MECHANISMS: Mapping[str, Mapping[str, Any]] = {
         f"{_TORCH}.contracts.target_network:TargetNetwork.backward": _says(None),
     },
     "opponents": {f"{_TORCH}.opponents:Opponents.updated": _says(False)},
-    # A policy is known by what it draws, and so is an action that is drawn a second time.
+    # A policy is known by what it draws.
     "sampled_actions": {
         f"{_TORCH}.loss_comparisons:LossComparisons.draws": property(_says(False)),
-        f"{_TORCH}.contracts.sampled_actions:SampledActions.update_begins": _says(None),
     },
     "token_probe": {f"{_TORCH}.contracts.token_probe:TokenProbe._broken": _says(())},
 }

@@ -13,7 +13,7 @@ from tocsin_hooks.meter import Moment
 OVERHEAD = 0.02
 """The share of the training's time that capturing may take where nobody says otherwise."""
 
-_ALLOWANCE = 1.3  # seconds of a run; one that has lost less has lost nothing worth a blind spot
+_ALLOWANCE = 1.2  # seconds of a run; one that has lost less has lost nothing worth a blind spot
 _LOOKS = 0.5  # of what the hook may take: for looks at steps that are not saved
 _MOST_STRETCH = 1024
 _KEPT = 5
@@ -63,7 +63,7 @@ class ModeBudgets:
 class Budget:
     """Keeps capturing within a share of the training's time, by a ``stretch`` of the interval.
 
-    Nothing happens before the hook has taken 1.3 seconds in all: rules find little in the few
+    Nothing happens before the hook has taken 1.2 seconds in all: rules find little in the few
     saves that the share of a short training buys. Then the stretch is the least power of two that
     keeps the share; it shrinks again when a quarter of it would do. Costs are medians of the last
     five saves: one slow moment decides nothing.

@@ -19,7 +19,7 @@ from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
-from tocsin_hooks.torch.competition import Competition
+from tocsin_hooks.torch.contracts.agreement import Agreement
 from tocsin_hooks.torch.contracts.all import CONTRACTS
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.target_network import TargetNetwork
@@ -31,6 +31,7 @@ from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_calls import Listener, LossWindow
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name
+from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 
 
@@ -54,11 +55,12 @@ class Checks:
         self.events = Dispatcher(step.hook.trouble, lambda: wanted.contracts)
         self._found = Findings(step)
         self._copies = TargetNetwork(self._found)
+        self._agreement = Agreement(self._found)
         self._updates = UpdateContracts(self._found)
         self.events.add(*(make(self._found) for make in CONTRACTS))
-        self.events.add(self._updates, self._copies, self._found)
-        self._competition = Competition(self._competes, self._found)
-        self._when = LookSchedule(step, wanted, self._updates, self._competition)
+        self.events.add(self._agreement, self._updates, self._copies, self._found)
+        self._opponents = Opponents(self._compete)
+        self._when = LookSchedule(step, wanted, self._updates, self._opponents)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._calls = Listener(
             events=self.events,
@@ -86,7 +88,7 @@ class Checks:
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._when.forward_begins()
-        self._competition.passed()
+        self._opponents.passed()
         self._calls.inside = True
         self._operands.begin_pass()
         self.events.tell(events.PassBegins)
@@ -120,7 +122,7 @@ class Checks:
         """Return whether anything looks at steps that are not saved."""
         custom = self._custom is not None and self._custom.look
         every_step = self._when.is_every_step
-        return every_step or custom or self._competition.looks or self._copies.look
+        return every_step or custom or self._agreement.look or self._copies.look
 
     @property
     def values_actions(self) -> bool:
@@ -203,17 +205,20 @@ class Checks:
         self._losses.update_begins()
         if not closure:
             self.close()
-        looks = self._wanted.contracts
-        self._competition.update_begins(optimizer, held=held, looks=looks)
         if held:
             self.events.tell(events.UpdateBegins, root, optimizer, seen=seen, closure=closure)
         else:
             self.events.tell(events.OtherUpdateBegins, root, optimizer)
+        self._opponents.update_begins(optimizer, held=held)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
-        self._competition.updated(optimizer, looks=self._wanted.contracts)
+        self._opponents.updated(optimizer)
         self.events.tell(events.UpdateEnds, root, optimizer)
+
+    def _compete(self) -> None:
+        self.events.tell(events.OpponentsKnown)
+        self._competes()
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
@@ -234,9 +239,7 @@ class Checks:
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
-        self._competition.close()
-        saving = self._step.saving and self._wanted.contracts
-        self.events.tell(events.TrainingEnds, root, saving)
+        self.events.tell(events.TrainingEnds, root)
 
     @property
     def has_more(self) -> bool:
@@ -267,7 +270,7 @@ class Checks:
             self.events.tell(events.PartComputed, call)
 
     def _backward(self, loss: Any) -> None:
-        self._competition.passed()
+        self._opponents.passed()
         self.events.tell(events.Backward, loss, self._losses.tape.outputs, self._calls.inputs)
         looks = self._wanted.contracts and self._step.saving and isinstance(loss, Tensor)
         if looks and is_gap(loss):
@@ -283,7 +286,7 @@ class Checks:
         if self._step.trains:
             self._samples.flush()
         self._spread.flush()
-        if not self._competition.is_known:
+        if not self._opponents.are_known:
             self._skill.flush()
         self.events.tell(events.SavedStepEnds, self._step.evaluates, self._step.loss)
         self._found.flush()

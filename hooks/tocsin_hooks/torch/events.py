@@ -216,6 +216,11 @@ class OtherUpdateBegins:
 
 
 @dataclass(frozen=True)
+class OpponentsKnown:
+    """Two optimizers take turns, as those of a GAN do."""
+
+
+@dataclass(frozen=True)
 class UpdatesSkipped:
     """Idle steps have passed, with a number of updates by each optimizer."""
 
@@ -239,11 +244,9 @@ class TrainingEnds:
     """The current step is the last one.
 
     model: None if it has been deleted.
-    saving: the step is saved.
     """
 
     model: nn.Module | None
-    saving: bool
 
 
 ENDS = frozenset({PassEnds, PassForgotten, LossForgotten, TrainingEnds})

@@ -13,6 +13,7 @@ from weakref import ref
 
 import torch
 from tocsin.model import Mode
+from torch import is_grad_enabled
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -20,7 +21,7 @@ from tocsin_hooks.torch.moves import KNOWN, Key, Move, Skipped, Source, divided
 
 _SURE = 100  # the same, of an event that once did something else
 _MOST_EVENTS = 4096  # of a step
-_EVENT = 2e-6  # seconds of CPU time that an event takes which is skipped
+_EVENT = 5e-6  # seconds of CPU time that an event takes which is skipped
 
 
 class IdleSteps:
@@ -65,9 +66,9 @@ class IdleSteps:
         """Return whether an event needs no more than this."""
         between = False
         if self._moves is not None:
-            key = Key(
-                source, id(subject), torch.is_grad_enabled(), getattr(subject, "training", False)
-            )
+            training = getattr(subject, "training", False)
+            # A plain tuple equals a Key, and is made in less time.
+            key: Any = source, id(subject), is_grad_enabled(), training
             move = self._moves.get(key)
             if move is not None and move.is_skipped and move.subject() is subject:
                 if not move.begins:
@@ -165,7 +166,7 @@ class IdleSteps:
         """Learn from the event before, and take this one in hand."""
         self._learn()
         training = getattr(subject, "training", False)
-        key = Key(source, id(subject), torch.is_grad_enabled(), training)
+        key = Key(source, id(subject), is_grad_enabled(), training)
         before = self._after.setdefault(self._last, {}) if self._last is not None else {}
         move = before.get(key)
         if move is None or move.subject() is not subject:

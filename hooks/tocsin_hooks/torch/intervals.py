@@ -25,7 +25,7 @@ from tocsin_hooks.torch.reductions.transfer import Box, Parcel, Reduced
 
 _MOST_STEPS = 10_000  # of an interval; the latest ones count
 _LARGEST = 1 << 14  # elements of a gradient whose norm is computed in every step
-_VALUE = 1.5e-5  # seconds of CPU time that a value takes
+_VALUE = 2e-5  # seconds of CPU time that a value takes
 _HALF = frozenset({torch.float16, torch.bfloat16})
 
 Value = tuple[int, Any, Any]

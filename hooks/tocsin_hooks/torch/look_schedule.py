@@ -6,8 +6,8 @@ from tocsin.model import Mode
 
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.capture.captured import CurrentStep
-from tocsin_hooks.torch.competition import Competition
 from tocsin_hooks.torch.contracts.updates import UpdateContracts
+from tocsin_hooks.torch.opponents import Opponents
 
 
 class LookSchedule:
@@ -18,12 +18,12 @@ class LookSchedule:
     """
 
     def __init__(
-        self, step: CurrentStep, wanted: Wanted, updates: UpdateContracts, competition: Competition
+        self, step: CurrentStep, wanted: Wanted, updates: UpdateContracts, opponents: Opponents
     ) -> None:
         self._step = step
         self._wanted = wanted
         self._updates = updates
-        self._competition = competition
+        self._opponents = opponents
         self._left = EVERY_STEP  # steps
         self._is_every_step = True
 
@@ -70,4 +70,4 @@ class LookSchedule:
 
     @property
     def wants_skill(self) -> bool:
-        return self._wanted.skill and not self._competition.is_known
+        return self._wanted.skill and not self._opponents.are_known

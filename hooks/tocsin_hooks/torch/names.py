@@ -54,9 +54,6 @@ _NAMED_KIND = re.compile(
 )
 
 
-"""Hashes of the samples of training."""
-
-
 def tensor_names(model: Any) -> Iterator[Name]:
     """All that the hook can capture of a model, in the order of its parameters and modules.
 

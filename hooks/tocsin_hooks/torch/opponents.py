@@ -23,9 +23,9 @@ class Opponents:
     it has new gradients then, which are none of its own update.
     """
 
-    def __init__(self) -> None:
-        self.has_passed = False
-        """True if there was a forward or backward pass since the last update."""
+    def __init__(self, known: Callable[[], None]) -> None:
+        self._known = known  # is called once there are any
+        self._has_passed = False  # since the last update: forward or backward
         self._before = WeakSet[Any]()  # optimizers that updated after one pass
         self._now = WeakSet[Any]()  # and after the next
         self._turns = 0
@@ -40,9 +40,33 @@ class Opponents:
 
     def passed(self) -> None:
         """Something was computed, forward or backward."""
-        self.has_passed = True
+        self._has_passed = True
 
-    def updating(self) -> None:
+    def update_begins(self, optimizer: Any, *, held: bool) -> None:
+        """An optimizer is about to update the watched model, or if it is not ``held``, another."""
+        if held:
+            self._look_for_links()
+        elif self._is_linked(optimizer) or self._has_passed:
+            self.updated(optimizer)  # another model's, by way of this one
+
+    def updated(self, optimizer: Any) -> None:
+        known = self.are_known
+        before = self._gradients.get(optimizer, [])
+        if self._has_passed or any(
+            each is not of() for each, of in zip(_gradients(optimizer), before, strict=False)
+        ):
+            others = self._before and self._now and not (self._before & self._now)
+            self._turns += bool(others)
+            self._before, self._now = self._now, WeakSet()
+        self._now.add(optimizer)
+        self._has_passed = False
+        self._gradients.setdefault(optimizer, [])
+        for each in self._gradients:
+            self._gradients[each] = [ref(found) for found in _gradients(each)]
+        if self.are_known and not known:
+            self._known()
+
+    def _look_for_links(self) -> None:
         """The watched model is about to be updated: by way of which others?"""
         if not self.are_known and self._looks < _LOOKS:
             self._looks += bool(self._of_others)
@@ -50,30 +74,12 @@ class Opponents:
                 if any(_is_new(each, left) for each in _gradients(optimizer)):
                     self._linked.add(optimizer)
 
-    def is_linked(self, optimizer: Any) -> bool:
+    def _is_linked(self, optimizer: Any) -> bool:
         """Return whether this one, which updates another model now, gets gradients of the watched
         one."""
         found = islice(parameters_of(optimizer), _SAMPLED)
         self._of_others[optimizer] = [LeftGradient(e) for e in found if e.grad is not None]
         return optimizer in self._linked
-
-    def updated(self, optimizer: Any) -> bool:
-        """Return whether by this update it becomes known that there are opponents."""
-        known = self.are_known
-        before = self._gradients.get(optimizer, [])
-        self.has_passed = self.has_passed or any(
-            each is not of() for each, of in zip(_gradients(optimizer), before, strict=False)
-        )
-        if self.has_passed:
-            others = self._before and self._now and not (self._before & self._now)
-            self._turns += bool(others)
-            self._before, self._now = self._now, WeakSet()
-        self._now.add(optimizer)
-        self.has_passed = False
-        self._gradients.setdefault(optimizer, [])
-        for each in self._gradients:
-            self._gradients[each] = [ref(found) for found in _gradients(each)]
-        return self.are_known and not known
 
 
 def _is_new(gradient: Any, left: list[LeftGradient]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,15 +11,24 @@ import torch
 from tocsin.model import Mode
 
 from tocsin_hooks.torch.capture.captured import CurrentStep
-from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
+from tocsin_hooks.torch.capture.parameters import (
+    LastGradient,
+    Parameters,
+    has_gradients,
+    without_gradients,
+)
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
+from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.outermost_calls import Call, EvaluatedParts, evaluates
 from tocsin_hooks.torch.owed_saves import OwedSaves
 from tocsin_hooks.torch.steps import StepDetector, Turns
-from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
 
+_log = logging.getLogger("tocsin")
 _MOST_TENSORS = 8  # of one call of the model
+_BY_THE_LOOP = 8
+"""After so many steps a loop is taken to update the model by itself. Before that an optimizer may
+just have been skipped: with loss scaling the first gradients often overflow."""
 
 
 class ForwardPass(NamedTuple):
@@ -53,7 +63,7 @@ class StepBoundaries:
         self._turns = Turns()
         self._argument = ModeArgument()
         self._gradient = LastGradient()
-        self._unknown = UnknownUpdates(parameters, self._steps)
+        self._unknown = _UnknownUpdates(parameters, self._steps)
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
         self._parts = EvaluatedParts()
@@ -254,3 +264,32 @@ def _is_free(root: Any, args: Any, kwargs: Any) -> bool:
     another pass has computed, as the state of a recurrent model."""
     given = (each for _, each in tensors_in((args, kwargs), _MOST_TENSORS))
     return without_gradients(root) and all(each.grad_fn is None for each in given)
+
+
+class _UnknownUpdates:
+    """Knows whether the loop updates the model by itself, and counts updates of something else."""
+
+    def __init__(self, parameters: Parameters, steps: StepDetector) -> None:
+        self._parameters = parameters
+        self._steps = steps
+        self._elsewhere = 0
+
+    @property
+    def are_by_the_loop(self) -> bool:
+        return self._parameters.updated_by_nobody and self._steps.begun > _BY_THE_LOOP
+
+    def updated_elsewhere(self, root: Any, optimizer: Any) -> bool:
+        """An optimizer has updated something else. Whether its steps count, for no other is seen:
+        then the log says once that it does not hold the model."""
+        if not self._parameters.updated_by_nobody:
+            return False
+        self._elsewhere += has_gradients(root)
+        if self._elsewhere == _BY_THE_LOOP:
+            self._elsewhere += 1
+            _log.warning(
+                "no optimizer has updated the %s so far: the %s holds other parameters. Create the "
+                "optimizer after the model, its copies and its new layers",
+                class_name(root),
+                type(optimizer).__name__,
+            )
+        return True

@@ -19,7 +19,6 @@ from tocsin_hooks.torch.autograd import MUL
 from tocsin_hooks.torch.capture.backward import innermost
 from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.gradients import parameters_of
-from tocsin_hooks.torch.process_groups import groups_of, is_distributed
 
 _log = logging.getLogger("tocsin")
 _LOST = "updates are not guarded"
@@ -56,12 +55,12 @@ class UpdateGuard:
         """Guard an optimizer of the model from now on, its update in hand included."""
         if optimizer in self._watched or torch.compiler.is_compiling():
             return
-        groups = groups_of(root)
+        groups = _groups_of(root)
         handles = [
             optimizer.register_step_pre_hook(partial(self._update_begins, groups)),
             optimizer.register_step_post_hook(self._update_ends),
         ]
-        if groups or not is_distributed():
+        if groups or not _is_distributed():
             seen = partial(self._differentiated, threading.get_ident())
             seen.__torch_unserializable__ = True  # type: ignore[attr-defined]
             held = [each for each in parameters_of(optimizer) if each.requires_grad]
@@ -133,7 +132,7 @@ class UpdateGuard:
         """Return the losses that decide; none for the second time."""
         loss = None if id(optimizer) in self._judged else self._loss
         self._judged.add(id(optimizer))
-        given = isinstance(value, torch.Tensor) and value.numel() == 1 and not is_distributed()
+        given = isinstance(value, torch.Tensor) and value.numel() == 1 and not _is_distributed()
         return [each for each in (loss, value if given else None) if each is not None]
 
     def _differentiated(self, thread: int, _: Any) -> None:
@@ -198,3 +197,25 @@ def _is_finite(sizes: list[Any], groups: Iterable[Any], held: list[Any]) -> bool
     for group in groups:
         torch.distributed.all_reduce(lost, torch.distributed.ReduceOp.MAX, group=group)
     return not lost.item()
+
+
+def _is_distributed() -> bool:
+    """Return whether several processes train together."""
+    found = torch.distributed
+    return bool(found.is_available() and found.is_initialized() and found.get_world_size() > 1)
+
+
+def _groups_of(root: Any) -> list[Any]:
+    """Return the groups of ranks over which the parameters of a model are sharded: of each
+    dimension of the mesh of a DTensor, and of FullyShardedDataParallel."""
+    if not _is_distributed():
+        return []
+    found: list[Any] = []
+    for module in root.modules():
+        own = type(module).__name__ == "FullyShardedDataParallel"
+        found += [group for group in (getattr(module, "process_group", None),) if own and group]
+    for parameter in root.parameters():
+        mesh = getattr(parameter, "device_mesh", None)
+        if mesh is not None:
+            found += [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
+    return [*dict.fromkeys(found)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocsin.contracts.contract import Contract
-from tocsin.contracts.former import FORMER
+from tocsin.contracts.former import FORMER, RETIRED
 from tocsin.contracts.names import (
     UnknownContract,
     fault,
@@ -21,6 +21,7 @@ __all__ = [
     "CONTRACTS",
     "FAMILIES",
     "FORMER",
+    "RETIRED",
     "SEVERAL_TIMES",
     "SIGN_CONTRACTS",
     "UNLESS",

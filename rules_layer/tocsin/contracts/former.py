@@ -1,4 +1,4 @@
-"""Ids of contracts in the runs of earlier hooks, and in the watch files of their time."""
+"""Contracts in the runs of earlier hooks, and in the watch files of their time."""
 
 from __future__ import annotations
 
@@ -49,3 +49,7 @@ FORMER: Mapping[str, str] = MappingProxyType(
         "weights_upside_down": "class_weights_inverted",
     }
 )
+"""Former ids, each with the id of today."""
+
+RETIRED = frozenset({"actions_resampled"})
+"""Contracts that only earlier hooks checked."""

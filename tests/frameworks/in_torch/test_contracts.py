@@ -14,7 +14,6 @@ from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
-from torch.distributions import Categorical, Independent, Normal
 
 ASKED = Capture(collections={"contracts": CollectionConfig()})
 SIZE = 16
@@ -1212,76 +1211,3 @@ def test_errors_that_cancel(loss: Callable[[Any, Any], Any], expected: set[str],
             loss(model(x), x[:, :2] * x[:, 2:4]).backward()
             optimizer.step()
     assert set(broken(run)) == expected
-
-
-def drawn_by(scores: Any, kind: str) -> Any:
-    if kind == "normal":
-        return Independent(Normal(scores, torch.ones(4)), 1)
-    return Categorical(logits=scores)
-
-
-def drawn_twice(model: nn.Module, x: Any, kind: str) -> Any:
-    chances = drawn_by(model(x), kind)
-    chances.sample().tolist()
-    return chances.log_prob(chances.sample())
-
-
-def drawn_once(model: nn.Module, x: Any, kind: str) -> Any:
-    chances = drawn_by(model(x), kind)
-    action = chances.sample()
-    found = chances.log_prob(action)
-    action.detach().numpy()
-    return found
-
-
-def one_by_one(model: nn.Module, x: Any, kind: str) -> Any:
-    """Actions go into a list, and to the environment together."""
-    actions, found = [], []
-    for each in x:
-        chances = drawn_by(model(each[None]), kind)
-        actions.append(chances.sample())
-        found.append(chances.log_prob(actions[-1]))
-    assert len(torch.stack(actions)) == len(x)
-    return torch.cat(found)
-
-
-def stored(model: nn.Module, x: Any, kind: str) -> Any:
-    """Of stored actions; entropy is that of a draw of its own."""
-    chances = drawn_by(model(x), kind)
-    with torch.no_grad():
-        action = drawn_by(model(x), kind).sample() + 0
-    return chances.log_prob(action) - 0.01 * chances.log_prob(chances.sample())
-
-
-def fisher(model: nn.Module, x: Any, kind: str) -> Any:
-    """Labels are drawn by the model, to find out how sure it is."""
-    chances = drawn_by(model(x), kind)
-    chances.log_prob(chances.sample()).mean().backward(retain_graph=True)
-    model.zero_grad()
-    return chances.log_prob(x[:, :4] if kind == "normal" else x[:, 0].gt(0).long())
-
-
-def reparameterised(model: nn.Module, x: Any, kind: str) -> Any:
-    chances = Normal(model(x), torch.ones(4))
-    return chances.log_prob(chances.rsample() * 2).sum(1)
-
-
-@pytest.mark.parametrize("kind", ["normal", "categorical"])
-@pytest.mark.parametrize(
-    ("log_probs", "expected"),
-    [
-        (drawn_twice, {"actions_resampled"}),
-        (drawn_once, set()),
-        (one_by_one, set()),
-        (stored, set()),
-        (fisher, set()),
-        (reparameterised, set()),
-    ],
-)
-def test_actions_that_are_drawn_twice(
-    log_probs: Callable[..., Any], kind: str, expected: set[str], run: Path
-) -> None:
-    def loss(model: Any, x: Any, y: Any) -> Any:
-        return (log_probs(model, x, kind) * torch.randn(len(x))).mean()
-
-    assert set(train(run, net(), loss)) == expected

@@ -96,10 +96,11 @@ def learn(
     anew: int = 0,
     chooses: bool = False,
     detached: bool = False,
+    deleted: bool = False,
 ) -> set[str]:
     """``renewed`` copies weights every so many updates, ``anew`` makes another copy then. The model
     itself ``chooses`` the next action, as in double Q-learning. The targets are ``detached``, or
-    computed without gradients."""
+    computed without gradients. The copy is ``deleted`` before the hook is closed."""
     torch.manual_seed(0)
     model = network(3, 2)
     target = copy.deepcopy(model)
@@ -121,6 +122,8 @@ def learn(
                     old.data.copy_(0.1 * new.data + 0.9 * old.data)
             if anew and update % anew == anew - 1:
                 target = copy.deepcopy(model)
+        if deleted:
+            del target
     return contracts(run)
 
 
@@ -156,6 +159,10 @@ def test_a_copy_that_is_never_renewed(run: Path, loss: Any, detached: bool) -> N
     assert learn(run, updates=622, loss=loss, detached=detached) == NEVER
 
 
+def test_a_copy_that_is_never_renewed_and_deleted_at_the_end(run: Path) -> None:
+    assert learn(run, updates=622, deleted=True) == NEVER
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -164,6 +171,8 @@ def test_a_copy_that_is_never_renewed(run: Path, loss: Any, detached: bool) -> N
         {"updates": 622, "renewed": 600},
         {"updates": 80, "renewed": 1, "chooses": True},
         {"updates": 622, "anew": 250},
+        {"updates": 622, "anew": 550, "deleted": True},
+        {"updates": 622, "renewed": 200, "deleted": True},
         {"updates": 300},  # it may come
         {"updates": 622, "loss": all_actions},  # a teacher with samples of its own
     ],

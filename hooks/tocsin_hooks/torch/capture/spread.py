@@ -6,15 +6,19 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.hook import Hook
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.autograd import edges_of
+from tocsin_hooks.torch.callbacks import is_elsewhere, safely
 from tocsin_hooks.torch.capture.captured import CurrentStep
-from tocsin_hooks.torch.capture.last_part import LastPart
-from tocsin_hooks.torch.names import output_name, spread_name
+from tocsin_hooks.torch.names import is_compiled, output_name, spread_name, unwrapped
+from tocsin_hooks.torch.outermost_calls import parts_of
+from tocsin_hooks.torch.root import ModuleHook
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096
+_MOST_OUTPUTS = 8
 _MOST_NODES = 8  # between an output and what a loss is given: a softmax, views
 
 Place = object
@@ -32,7 +36,7 @@ class Spread:
         self._step = step
         self._compared: set[Place] = set()
         self._found: tuple[Place, Name, Any] | None = None
-        self._last_part = LastPart(step.hook)
+        self._last_part = _LastPart(step.hook)
 
     def forward_begins(self, root: Any) -> None:
         """The first forward pass of a saved step begins."""
@@ -91,3 +95,47 @@ def spread(output: Any) -> Any:
     values = values[:, :: max(1, values.shape[1] // _MOST_FEATURES)].float()
     square = values.square().mean()
     return torch.where(square > 0, values.var(0, correction=0).mean() / square, 0.0)
+
+
+class _LastPart:
+    """Finds the output of the part that was called last, of those that gradients flow from.
+
+    Many a model compares its embeddings itself, and returns the loss alone. That is known after one
+    forward pass, and parts are looked at in later ones.
+    """
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+        self._handles: list[Any] = []
+        self._gives_numbers = False
+        self._found: tuple[str, Any] | None = None
+
+    def forward_begins(self, root: Any) -> None:
+        """Look at the parts until the forward pass has ended."""
+        self.close()
+        if self._gives_numbers:
+            for name, part in parts_of(unwrapped(root)):
+                if not is_compiled(part):  # it would be compiled again for another hook
+                    self._watch(name, part)
+
+    def forward_ended(self, output: Any) -> tuple[str, Any] | None:
+        """Return the name and output of the last part, if the model returned only numbers."""
+        given = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
+        self._gives_numbers = bool(given) and not any(each.dim() for each in given)
+        found = self._found if self._gives_numbers else None
+        self.close()
+        return found
+
+    def close(self) -> None:
+        self._found = None
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _watch(self, name: str, part: Any) -> None:
+        def ended(module: Any, _: Any, __: Any, output: Any) -> None:
+            first = next(iter(tensors_in(output, 1)), None)
+            if first is not None and first[1].requires_grad and not is_elsewhere(module):
+                self._found = name, first[1]
+
+        seen = ModuleHook(safely(self._hook, ended), None, before=False)
+        self._handles.append(part.register_forward_hook(seen, with_kwargs=True))

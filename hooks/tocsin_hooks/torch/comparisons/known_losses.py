@@ -14,7 +14,6 @@ from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.comparisons.called_loss import BY_NUMBERS, TWO_CLASSES, CalledLoss
-from tocsin_hooks.torch.comparisons.label_moments import LabelMoments
 from tocsin_hooks.torch.comparisons.metric_labels import (
     OF_MASKS,
     SAMES,
@@ -34,6 +33,8 @@ _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul", "norm", "linalg_n
 }
 _JUDGES = SAMES | _DIFFERENCES | OF_MASKS
 _MOST_RECIPES = 64
+_FAR = 2.0  # deviations, between means of labels in one unit
+_WIDER = 4.0  # times the deviation
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class KnownLosses:
         of a graph that have labels: soon they are known by heart, and others are classified as
         ever."""
         self._evaluates = False  # by the functions of training
-        self._labels = LabelMoments()
+        self._labels = _LabelMoments()
 
     def begin_pass(self) -> None:
         self._differences.clear()
@@ -249,3 +250,29 @@ def _is_same(output: Any, prediction: Any) -> bool:
     alike = forms[0] == forms[1]  # channels may be last in memory
     alike = alike or (output.is_contiguous() and prediction.is_contiguous())
     return bool(alike and output.data_ptr() == prediction.data_ptr())
+
+
+class _LabelMoments:
+    """The mean and the deviation of the labels that were seen."""
+
+    def __init__(self) -> None:
+        self._sums: Any = 0.0
+
+    def add(self, labels: Any) -> None:
+        self._sums = self._sums + _sums(labels)
+
+    def are_like(self, labels: Any) -> bool:
+        """Return whether other labels have the unit of these: about their mean, and their
+        deviation."""
+        count, total, squares = self._sums.tolist()
+        own, own_total, own_squares = _sums(labels).tolist()
+        mean, own_mean = total / count, own_total / own
+        deviation = max(0.0, squares / count - mean**2) ** 0.5
+        own_deviation = max(0.0, own_squares / own - own_mean**2) ** 0.5
+        near = abs(own_mean - mean) <= _FAR * deviation
+        return bool(near) and deviation <= _WIDER * own_deviation <= _WIDER**2 * deviation
+
+
+def _sums(labels: Any) -> Any:
+    wide = labels.detach().flatten().double()
+    return torch.stack([torch.ones_like(wide).sum(), wide.sum(), wide.square().sum()])

@@ -10,14 +10,10 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.autograd import compilations
-from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.torch import events
+from tocsin_hooks.torch.contracts.all_calls import AllCalls
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import before_views
@@ -79,41 +75,50 @@ class Agreement:
 
     One that tells real samples from made ones pulls the scores of the two apart; who makes them is
     to pull theirs back. Where both pull them in the same direction for many turns, a label or a
-    sign is wrong. Nothing is watched any more once that is
-    known, or that they are opponents.
+    sign is wrong. Nothing is watched any more once that is known, or that they are opponents.
     """
 
     def __init__(self, found: Findings) -> None:
         self._found, self._trouble = found, found.step.hook.trouble
-        self._handles: list[Any] = []
+        self._calls = AllCalls(self._called)
         self._made: list[_Made] = []
         self._scores: list[_Score] = []
         self._held = WeakKeyDictionary[Any, set[int]]()
         self._directions: tuple[Any, int] | None = None  # of the scores of made samples
-        self._depth = self._updates = self._agreed = self._opposed = 0
+        self._updates = self._agreed = self._opposed = 0
 
-    def begin(self) -> None:
-        if not self._handles and not compilations():
-            before = register_module_forward_pre_hook(self._begins)
-            after = register_module_forward_hook(self._ends, always_call=True)
-            self._handles = [before, after]
+    def opponents_known(self, _: events.OpponentsKnown) -> None:
+        self._calls.open()
 
     @property
-    def looks(self) -> bool:
-        return bool(self._handles)
+    def look(self) -> bool:
+        """Return whether calls are looked at."""
+        return self._calls.are_open
 
-    def close(self) -> None:
-        while self._handles:
-            self._handles.pop().remove()
+    def training_ends(self, _: events.TrainingEnds) -> None:
+        self._close()
+
+    def update_begins(self, event: events.UpdateBegins) -> None:
+        self._updating(event.optimizer)
+
+    def other_update_begins(self, event: events.OtherUpdateBegins) -> None:
+        self._updating(event.optimizer)
+
+    def _close(self) -> None:
+        self._calls.close()
         self._made, self._scores, self._directions = [], [], None
 
-    def updating(self, optimizer: Any) -> None:
+    def _updating(self, optimizer: Any) -> None:
         """An optimizer is about to update something. Waits for the device."""
-        if not self._handles:
-            return
-        self._depth, self._updates = 0, self._updates + 1
+        if self._calls.are_open:
+            with Guard(self._trouble, "opponents are not compared"):
+                self._compare(optimizer)
+
+    def _compare(self, optimizer: Any) -> None:
+        self._calls.restart()
+        self._updates += 1
         if self._updates > _MOST_UPDATES:
-            self.close()
+            self._close()
             return
         scores, self._scores = self._scores, []
         judged = (each.module for each in scores if each.gradients and each.maker is not None)
@@ -127,7 +132,7 @@ class Agreement:
         if self._agreed >= _AGREED:
             self._found("gan_losses_agree")
         if self._agreed >= _AGREED or self._opposed >= _OPPOSED:
-            self.close()
+            self._close()
 
     def _of_judge(self, optimizer: Any, scores: list[_Score]) -> tuple[Any, int] | None:
         """The module that judges and the direction in which it pulls the scores of made samples, if
@@ -157,19 +162,11 @@ class Agreement:
         first = None if found is None else next(found.parameters(), None)
         return first is not None and id(first) in self._held[optimizer]
 
-    def _begins(self, module: Any, args: Any) -> None:
-        self._depth += not is_elsewhere(module)
-
-    def _ends(self, module: Any, args: Any, output: Any) -> None:
-        if is_elsewhere(module):
-            return
-        self._depth = max(0, self._depth - 1)
-        if self._depth or output is None:
-            return
-        with Guard(self._trouble, "opponents are not compared"):
-            self._called(module, args, output)
-
     def _called(self, module: Any, args: Any, output: Any) -> None:
+        with Guard(self._trouble, "opponents are not compared"):
+            self._score(module, args, output)
+
+    def _score(self, module: Any, args: Any, output: Any) -> None:
         if next(module.parameters(), None) is None:
             return
         given = [each for _, each in tensors_in(args, _MOST_TENSORS)]

@@ -7,12 +7,10 @@ from tocsin_hooks.torch.contracts.axes import Axes
 from tocsin_hooks.torch.contracts.batch_axis import BatchAxis
 from tocsin_hooks.torch.contracts.derivatives import Derivatives
 from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
-from tocsin_hooks.torch.contracts.dropouts import Dropouts
 from tocsin_hooks.torch.contracts.graphs import LossGraphs
 from tocsin_hooks.torch.contracts.inputs import InputContracts
 from tocsin_hooks.torch.contracts.losses import LossContracts
-from tocsin_hooks.torch.contracts.modes import ModeContracts
-from tocsin_hooks.torch.contracts.sampled_actions import SampledActions
+from tocsin_hooks.torch.contracts.modes import Dropouts, ModeContracts
 from tocsin_hooks.torch.contracts.schedules import Schedules
 from tocsin_hooks.torch.contracts.token_probe import TokenProbe
 from tocsin_hooks.torch.contracts.undefined import UndefinedValues
@@ -28,7 +26,6 @@ CONTRACTS = (
     Derivatives,
     UndefinedValues,
     LossGraphs,
-    SampledActions,
     ModeContracts,
     Schedules,
     DiscardedGradients,

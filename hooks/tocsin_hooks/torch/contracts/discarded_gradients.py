@@ -59,8 +59,7 @@ class DiscardedGradients:
             self._judge(root)
 
     def training_ends(self, event: events.TrainingEnds) -> None:
-        known = self._handles and self._count >= _ENOUGH
-        if known and event.saving and event.model is not None:
+        if self._handles and self._count >= _ENOUGH and event.model is not None:
             self._judge(event.model)
         self._end()
 

@@ -16,9 +16,15 @@ from tocsin_hooks.torch.autograd import name_of
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.padding import counts_padding
-from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.graph import before_views
 from tocsin_hooks.torch.values import share_memory
+
+_BINARY = "binary_cross_entropy"
+_SEVERAL = 8  # pictures
+_LEAST_WIDTH = 8
+_COLOURS = 3
+_OTHER_COLOURS = 1.15  # times the difference of neighbours that are one colour
+_MOST = 0.6  # of the pictures
 
 _COPIED = 0.02  # of the loss of a blind guess
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
@@ -45,7 +51,7 @@ class InputContracts:
         if event.first and inputs and self._found.looks("inputs"):
             if are_constant(inputs):
                 self._found.count("constant_input", script_line())
-            if are_scrambled(inputs):
+            if _are_scrambled(inputs):
                 self._found.count("channels_not_permuted", script_line())
 
     def loss_computed(self, event: events.LossComputed) -> None:
@@ -64,7 +70,7 @@ class InputContracts:
                 self._columns[column] = call.place
 
     def _broken(self, call: LossCall, inputs: list[Any]) -> Iterator[str]:
-        if are_empty_masks(call, inputs) or _are_all_alike(call):
+        if _are_empty_masks(call, inputs) or _are_all_alike(call):
             yield "labels_identical"
         if self._found.step.mode is Mode.TRAIN and _have_equal_tokens(call, inputs):
             yield "tokens_identical"
@@ -172,3 +178,35 @@ def _are_all_alike(call: LossCall) -> bool:
 
 def _all(values: Any) -> bool:
     return bool(values.all())
+
+
+def _are_empty_masks(call: LossCall, inputs: list[Any]) -> bool:
+    """Return whether all labels of the pixels of several pictures are 0, where the model says
+    something of each pixel. Judges of patches, which labels of theirs are real, say less."""
+    prediction, target = call.prediction, call.target
+    judged = call.has_classes or call.name.startswith(_BINARY)
+    if not judged or not target.dim() or len(target) < _SEVERAL:
+        return False
+    size = tuple(prediction.shape[2:])
+    of_pixels = len(size) == 2 and min(size) >= _LEAST_WIDTH
+    same = (each.dim() == 4 and tuple(each.shape[2:]) == size for each in inputs)
+    return of_pixels and any(same) and bool((target == 0).all())
+
+
+def _are_scrambled(inputs: list[Any]) -> bool:
+    """Return whether pictures (N, 3, H, W) hold the numbers of pictures (N, H, W, 3) in their
+    order: there the third number is more like one than its neighbour is, for it has the same
+    colour."""
+    return any(_is_scrambled(each.detach()) for each in inputs if _are_pictures(each))
+
+
+def _are_pictures(each: Any) -> bool:
+    shaped = each.dim() == 4 and each.shape[1] == _COLOURS and each.is_floating_point()
+    return shaped and len(each) >= _SEVERAL and min(each.shape[2:]) >= _LEAST_WIDTH
+
+
+def _is_scrambled(pictures: Any) -> bool:
+    near, far = (
+        (pictures[..., :-apart] - pictures[..., apart:]).abs().mean((1, 2, 3)) for apart in (1, 3)
+    )
+    return bool((near.mean() > _OTHER_COLOURS * far.mean()) & (near > far).float().mean().gt(_MOST))

@@ -78,10 +78,8 @@ class Schedules:
             if self._takes_the_worst(each):
                 self._found("monitor_mode_reversed", type(each).__name__)
 
-    def training_ends(self, event: events.TrainingEnds) -> None:
+    def training_ends(self, _: events.TrainingEnds) -> None:
         """Judge the steps of all schedules: nothing is stepped any more."""
-        if not event.saving:
-            return
         self._look()
         alive = {id(each) for each in self._known}
         stepped = {each.optimizer for each in self._states.values() if each.steps}

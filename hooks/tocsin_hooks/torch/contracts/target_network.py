@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from tocsin.model import Mode
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import events
-from tocsin_hooks.torch.autograd import compilations, version_of
-from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
+from tocsin_hooks.torch.autograd import version_of
+from tocsin_hooks.torch.contracts.all_calls import AllCalls
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.remembered import Remembered
 from tocsin_hooks.torch.gradients import parameters_of
@@ -64,17 +61,19 @@ class TargetNetwork:
     def __init__(self, found: Findings) -> None:
         self._found, self._step = found, found.step
         self._trouble = found.step.hook.trouble
-        self._handles: list[Any] = []
+        self._watched = AllCalls(self._called)
         self._calls: list[_Call] = []
         self._held = WeakKeyDictionary[Any, set[int]]()
-        self._depth = self._seen = self._updates = self._until = 0
+        self._seen = self._updates = self._until = 0
         self._picked: set[int] = set()  # identities of parameters
         self._rows = self._same = 0.0
         self._looks = 0
         self._compared = False
         self._copy: Callable[[], Any] = lambda: None
+        self._name = ""  # of the copy's class
         self._remembered = Remembered()
-        self._since = self._called_at = 0
+        self._since = self._called_at = self._unchanged_at = 0
+        self._deleted_in = -1  # step of training
         self._over = False
         self._again = _AGAIN
 
@@ -87,7 +86,7 @@ class TargetNetwork:
     @property
     def look(self) -> bool:
         """Return whether calls are looked at."""
-        return bool(self._handles)
+        return self._watched.are_open
 
     def updates_skipped(self, event: events.UpdatesSkipped) -> None:
         self._updates += sum(event.updates.values()) if self._seen >= _SEEN else 0
@@ -106,8 +105,7 @@ class TargetNetwork:
                 self._watch(_MOST_UPDATES)
 
     def close(self) -> None:
-        while self._handles:
-            self._handles.pop().remove()
+        self._watched.close()
         self._calls = []
 
     def update_begins(self, event: events.UpdateBegins) -> None:
@@ -126,7 +124,8 @@ class TargetNetwork:
             return
         with Guard(self._trouble, "copies of the model are not checked"):
             self._updates += 1
-            calls, self._calls, self._depth = self._calls, [], 0
+            calls, self._calls = self._calls, []
+            self._watched.restart()
             self._look(self._pairs(self._held[optimizer], calls))
             copy = self._copy()
             if copy is None and not self._looks and self._updates >= _WITHOUT_A_COPY:
@@ -149,18 +148,28 @@ class TargetNetwork:
         """The training is over, or long: says whether the copy is still the one that it was."""
         copy, self._over = self._copy(), True
         self.close()
-        lately = self._updates - self._called_at <= 2 * _AGAIN
-        if copy is None or self._updates - self._since < _LATE or not lately:
+        if self._updates - self._since < _LATE or not self._is_late(self._called_at):
             return
-        if not self._remembered.any_changed(copy):
-            self._found("target_network_never_updated", type(copy).__name__)
+        if copy is not None:
+            unchanged = not self._remembered.any_changed(copy)
+        else:  # a function that trains may have ended, and deleted it
+            unchanged = self._deleted_in == self._steps and self._is_late(self._unchanged_at)
+        if unchanged:
+            self._found("target_network_never_updated", self._name)
+
+    def _is_late(self, update: int) -> bool:
+        return self._updates - update <= 2 * _AGAIN
+
+    @property
+    def _steps(self) -> int:
+        return self._step.hook.counters[Mode.TRAIN]
+
+    def _deleted(self, _: object) -> None:
+        self._deleted_in = self._steps
 
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
-        if not self._handles and not compilations():
-            before = register_module_forward_pre_hook(weakly(self._begins))
-            after = register_module_forward_hook(weakly(self._ends), always_call=True)
-            self._handles, self._depth = [before, after], 0
+        self._watched.open()
 
     def _look(self, pairs: list[tuple[_Call, _Call]]) -> None:
         """Look at calls of the model and its copy. Of several of the model it is the one that was
@@ -173,7 +182,8 @@ class TargetNetwork:
         own, other = min(pairs, key=lambda both: _equal(both[0].given[0], both[1].given[0]) or 0)
         copy = other.module()
         if self._copy() is None and not self._compared:
-            self._copy, self._since = ref(copy), self._updates
+            self._copy, self._since = ref(copy, self._deleted), self._updates
+            self._name = type(copy).__name__
             self._remembered.remember(copy)
         if copy is self._copy():
             self._called_at = self._updates
@@ -212,16 +222,12 @@ class TargetNetwork:
     def _is_renewed(self, copy: Any) -> None:
         if self._remembered.any_changed(copy):
             self._over = self._over or self._compared
-            self._copy = lambda: None
+            self._copy, self._deleted_in = (lambda: None), -1
+        else:
+            self._unchanged_at = self._updates
 
-    def _begins(self, module: Any, args: Any) -> None:
-        self._depth += not is_elsewhere(module)
-
-    def _ends(self, module: Any, args: Any, output: Any) -> None:
-        if is_elsewhere(module):
-            return
-        self._depth = max(0, self._depth - 1)
-        if self._depth or output is None or len(self._calls) >= _MOST_CALLS:
+    def _called(self, module: Any, args: Any, output: Any) -> None:
+        if len(self._calls) >= _MOST_CALLS:
             return
         with Guard(self._trouble, "copies of the model are not checked"):
             given = [each for _, each in tensors_in(args, 2) if each.dim() > 1]

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import Mode
 from torch import nn
 
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import has_backward_hooks, inputs_of, name_of
 from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.calls.loss_call import LossCall
-from tocsin_hooks.torch.calls.picked_classes import picked_classes
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.padding import reads_padding
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
@@ -87,7 +89,7 @@ class TokenProbe:
             self._ask(event.call)
 
     def part_computed(self, event: events.PartComputed) -> None:
-        picked = picked_classes(event.call) if self._step.saving else None
+        picked = _picked_classes(event.call) if self._step.saving else None
         if picked is not None and has_log_softmax(picked.prediction):
             self._ask(picked)
 
@@ -244,3 +246,21 @@ def _place(labels: Any, tokens: Any, ahead: int) -> _Place | None:
         row = position * samples + sample if turned else sample * count + position
         return _Place(row, sample, position, turned, count == positions)
     return None
+
+
+def _picked_classes(call: RecordedCall) -> LossCall | None:
+    """The loss that a script computes by hand, if it picks one score of each sample by ``gather``:
+    that of a log-likelihood."""
+    names = ("input", "dim", "index")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    if call.name != "gather" or set(given) != set(names):
+        return None
+    scores, index = given["input"], given["index"]
+    axis = given["dim"] % max(1, scores.dim())
+    if scores.dim() < 2 or index.dim() != scores.dim() or index.shape[axis] != 1:
+        return None
+    prediction, target = scores.movedim(axis, 1), index.movedim(axis, 1)[:, 0]
+    if prediction.shape[0] != target.shape[0] or prediction.shape[2:] != target.shape[1:]:
+        return None
+    arguments = {"input": prediction, "target": target}
+    return LossCall(F.nll_loss, arguments, None, script_line())

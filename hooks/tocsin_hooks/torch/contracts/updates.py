@@ -141,7 +141,7 @@ class UpdateContracts:
                 self._found("batch_norm_momentum_too_large")
 
     def training_ends(self, event: events.TrainingEnds) -> None:
-        if event.saving and event.model is not None:
+        if event.model is not None:
             self._judge_late(event.model)
 
     def _judge_late(self, root: Any) -> None:

@@ -10,16 +10,19 @@ import msgspec
 import numpy as np
 import torch
 from tocsin.model import TensorSummary
-from tocsin.tensors import BFLOAT16, FINGERPRINT_SMALL, Captured, reduction_name
+from tocsin.tensors import BFLOAT16, FINGERPRINT_SMALL, REDUCTIONS, Captured, reduction_name
 
 from tocsin_hooks.memory import MOST_SAMPLED
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.torch.reductions.detail import Fields, details
 from tocsin_hooks.torch.reductions.fingerprint import fingerprints, host_type
 from tocsin_hooks.torch.reductions.moments import TensorMoments, moments
-from tocsin_hooks.torch.reductions.named import REDUCIBLE, reduction
+from tocsin_hooks.torch.reductions.packing import pieces
 from tocsin_hooks.torch.reductions.transfer import Box, Parcel
 from tocsin_hooks.torch.reductions.updates import Samples
+
+_REDUCIBLE = frozenset(REDUCTIONS) - {"median", "abs_median"}
+"""Reductions that need no more memory on the device than a piece of the tensor takes."""
 
 
 class GroupMember(NamedTuple):
@@ -40,7 +43,7 @@ def travels(member: GroupMember) -> bool:
         plan.keeps(size, size * tensor.element_size())
         or size <= 1
         or tensor.is_complex()
-        or not REDUCIBLE.issuperset(plan.reductions)
+        or not _REDUCIBLE.issuperset(plan.reductions)
         or 0 < hashed <= FINGERPRINT_SMALL
     )
 
@@ -62,7 +65,7 @@ class TensorGroup:
             for plan, tensor in zip(self._plans, tensors, strict=True)
         ]
         self._reductions = [
-            [(name, parcel.add(reduction(tensor, name))) for name in plan.reductions]
+            [(name, parcel.add(_reduction_of(tensor, name))) for name in plan.reductions]
             for plan, tensor in zip(self._plans, tensors, strict=True)
         ]
         self._hashed = [at for at, each in enumerate(tensors) if _hashed(self._plans[at], each)]
@@ -138,3 +141,31 @@ def _name(dtype: Any) -> str:
     """The name of the type that the numbers have in the run."""
     bits = dtype == torch.bfloat16
     return BFLOAT16 if bits else str(host_type(dtype)).removeprefix("torch.")
+
+
+def _reduction_of(tensor: Any, name: str) -> Any:
+    """The float64 number that ``tocsin.tensors.reduced`` gives, on the device.
+
+    The tensor has real elements, and at least one.
+    """
+    bare = name.removeprefix("abs_")
+    absolute = bare != name
+
+    def folded(of: Callable[[Any], Any], fold: Callable[[Any], Any]) -> Any:
+        wide = (each.double() for each in pieces(tensor))
+        return fold(torch.stack([fold(of(each.abs() if absolute else each)) for each in wide]))
+
+    if bare in _FOLDS:
+        return folded(torch.Tensor.double, _FOLDS[bare])
+    if bare == "l1":
+        return folded(torch.abs, torch.sum)
+    if bare == "l2":
+        return folded(torch.square, torch.sum).sqrt()
+    mean = folded(torch.Tensor.double, torch.sum) / tensor.numel()
+    if bare == "mean":
+        return mean
+    variance = folded(lambda each: (each - mean).square(), torch.sum) / tensor.numel()
+    return variance if bare == "variance" else variance.sqrt()
+
+
+_FOLDS = {"min": torch.amin, "max": torch.amax, "sum": torch.sum, "prod": torch.prod}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import torch
-from tocsin.model import Mode
+from tocsin.model import Mode, Shard
 from tocsin.tensors import Captured
 
 from tocsin_hooks.capture import capture, check_name
@@ -20,7 +20,6 @@ from tocsin_hooks.memory import Memory
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.torch.reductions.group import GroupMember, TensorGroup, travels
 from tocsin_hooks.torch.reductions.plain import plain
-from tocsin_hooks.torch.reductions.shards import shard_of
 from tocsin_hooks.torch.reductions.transfer import Finish, Parcel, Reduced, gathered
 from tocsin_hooks.torch.reductions.updates import Samples
 
@@ -140,7 +139,7 @@ def _member(plan: CapturePlan, tensor: Any, mode: Mode) -> GroupMember | None:
     found = plain(tensor)
     if found is None:
         return None
-    if (shard := shard_of(tensor)) is not None:
+    if (shard := _shard_of(tensor)) is not None:
         plan = replace(plan, saved=replace(plan.saved, shard=shard))
     return GroupMember(plan, found, f"{mode.name}/{plan.saved.name}")
 
@@ -151,3 +150,21 @@ def _lost(plan: CapturePlan) -> tuple[str, str]:
 
 def _nbytes(captured: Captured) -> int:
     return int(getattr(captured.value, "nbytes", 0))
+
+
+def _shard_of(tensor: Any) -> Shard | None:
+    """Return which part of a distributed tensor lies here; None for a whole tensor.
+
+    Raises TypeError for a part of a sum, whose numbers mean nothing alone.
+    """
+    placements = getattr(tensor, "placements", None)
+    if placements is None or not hasattr(tensor, "to_local"):
+        return None
+    if any(each.is_partial() for each in placements):
+        raise TypeError("it is a partial sum that was not reduced")
+    mesh = tensor.device_mesh
+    number, is_part = 0, False
+    for place, at, size in zip(placements, mesh.get_coordinate() or (), mesh.shape, strict=False):
+        if not place.is_replicate():
+            number, is_part = number * size + at, True
+    return Shard(tuple(tensor.shape), number) if is_part else None
