@@ -106,6 +106,13 @@ UPDATES = (
         "use 1e-5 to 1e-2, or AdamW, whose weight_decay has another scale",
     ),
     Contract(
+        "eps_zero_in_half_precision",
+        Severity.WARNING,
+        "the optimizer's eps is 0 in the type of the weights, such as 1e-8 in float16",
+        "an update divides by 0 where a gradient is 0: weights become NaN",
+        "keep weights in float32 and use torch.autocast with a GradScaler, or set eps=1e-4",
+    ),
+    Contract(
         "scheduler_not_stepped",
         Severity.INFO,
         "a learning-rate scheduler was created but never stepped",

@@ -627,6 +627,24 @@ def test_the_decay_of_weights(kind: Any, decay: float, expected: set[str], run: 
 
 
 @pytest.mark.parametrize(
+    ("dtype", "eps", "expected"),
+    [
+        (torch.float16, 1e-8, {"eps_zero_in_half_precision"}),
+        (torch.float16, 1e-4, set()),
+        (torch.bfloat16, 1e-8, set()),
+        (torch.float32, 1e-8, set()),
+    ],
+)
+def test_an_eps_that_is_zero_in_half_precision(
+    dtype: torch.dtype, eps: float, expected: set[str], run: Path
+) -> None:
+    model = net().to(dtype)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4, eps=eps)
+    found = train(run, model, lambda net, x, y: classify(net, x.to(dtype), y), optimizer=optimizer)
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize(
     ("momentum", "expected"),
     [(0.99, {"batch_norm_momentum_too_large"}), (0.1, set()), (None, set())],
 )

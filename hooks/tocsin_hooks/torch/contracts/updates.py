@@ -135,6 +135,8 @@ class UpdateContracts:
                     self._found("frozen_random_weights")
             if _decays_most(optimizer):
                 self._found("weight_decay_too_large")
+            if _has_lost_its_eps(optimizer):
+                self._found("eps_zero_in_half_precision")
             if any(map(_has_softmax_between, root.modules())):
                 self._found("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
@@ -253,6 +255,16 @@ def _decays_most(optimizer: Any) -> bool:
         return False
     groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]
     return any(float(each.get("weight_decay", 0.0)) >= _MOST_DECAY for each in groups)
+
+
+def _has_lost_its_eps(optimizer: Any) -> bool:
+    """Return whether ``eps``, which is added to a divisor, is 0 in the type of a weight."""
+    return any(
+        each.is_floating_point() and 0 < eps < torch.finfo(each.dtype).smallest_normal / 2**11
+        for group in optimizer.param_groups
+        if isinstance(eps := group.get("eps"), float)
+        for each in group["params"]
+    )
 
 
 def _forgets(norm: Any) -> bool:
