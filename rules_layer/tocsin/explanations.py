@@ -69,7 +69,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("NonFiniteData",),
-        (*_LOSSES, *_NETWORK, *_RATES, *_WEIGHTS, *_EVALUATION, *_TOO_GOOD, "FewSamples"),
+        (*_LOSSES, *_NETWORK, *_RATES, *_WEIGHTS, *_EVALUATION, "FewSamples"),
         "NaN in the data spreads to the loss, the gradients and the weights, and samples with NaN "
         "look alike",
     ),

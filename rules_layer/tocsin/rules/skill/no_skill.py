@@ -51,9 +51,9 @@ class NoSkill(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
-        "shapes of predictions and labels do not match, another term of the loss outweighs this "
-        "one, the learning rate is far too low or too high, or the network is dead."
+        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, or "
+        "the shapes of predictions and labels do not match. Or another term of the loss outweighs "
+        "this one, the learning rate is far too low or too high, or the network is dead."
     )
     advice: ClassVar[str] = (
         "Check a few samples with their labels as the model receives them, then whether the model "
