@@ -41,6 +41,7 @@ UNLESS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "optimizer_without_gradient": (
             "no_gradient",
             "optimizer_of_another_model",
+            "part_detached",
             "update_without_backward",
         ),
     }
