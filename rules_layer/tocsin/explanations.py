@@ -169,8 +169,8 @@ EXPLAINS = (
     ),
     Explanation(
         ("NoGradient",),
-        ("VanishingGradient",),
-        "a gradient of zero is also a small one",
+        ("VanishingGradient", "EvaluationUnchanged"),
+        "a gradient of zero is also a small one, and leaves a model as it is",
     ),
     Explanation(
         _NO_GRADIENT,

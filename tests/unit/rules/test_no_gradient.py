@@ -57,7 +57,7 @@ def test_the_learning_rate_is_named_where_the_loss_has_risen(loss: float, named:
     run += [a_step(at, {"gradient/w": 0.0}, loss, Mode.TRAIN) for at in range(1, 11)]
     run = [replace(each, tensors={**each.tensors, "rates": (rate,)}) for each in run]
     detail = list(judged(NoGradient(), run))[-1].detail
-    told = "which rose from 2.3 to 14.5: the learning rate of 5 is too large"
+    told = "; the loss rose from 2.3 to 14.5: the learning rate of 5 is too large"
     assert (told in detail) is named
 
 

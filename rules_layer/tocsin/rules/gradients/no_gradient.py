@@ -93,4 +93,4 @@ def _risen(first: float | None, now: float, step: Step) -> str:
         return ""
     rates = [each.summary.mean for each in step.tensors.get("rates", ()) if each.summary.mean]
     rate = f"the learning rate of {max(rates):.3g}" if rates else "the learning rate"
-    return f", which rose from {first:.3g} to {now:.3g}: {rate} is too large"
+    return f"; the loss rose from {first:.3g} to {now:.3g}: {rate} is too large"
