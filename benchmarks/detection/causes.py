@@ -88,8 +88,10 @@ _NAMED = {
         "parameter_in_no_optimizer layer_not_registered part_detached frozen_random_weights "
         "learning_rate_zero no_gradient update_without_backward training_step_returns_none"
     ),
-    "undefined": "log_of_zero sqrt_of_zero",
-    "worse": f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion",
+    "undefined": "log_of_zero sqrt_of_zero eps_zero_in_half_precision",
+    "worse": (
+        f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion likelihood_minimised"
+    ),
     "workers": "WorkersDisagree WorkerLosses StragglingWorker",
 }
 

@@ -69,8 +69,9 @@ EXPLAINS = (
     ),
     Explanation(
         ("NonFiniteData",),
-        (*_LOSSES, *_NETWORK, *_RATES, *_WEIGHTS, *_EVALUATION, *_TOO_GOOD),
-        "NaN in the data spreads to the loss, the gradients and the weights",
+        (*_LOSSES, *_NETWORK, *_RATES, *_WEIGHTS, *_EVALUATION, "FewSamples"),
+        "NaN in the data spreads to the loss, the gradients and the weights, and samples with NaN "
+        "look alike",
     ),
     Explanation(
         ("TreeDepth",),
@@ -135,8 +136,9 @@ EXPLAINS = (
     ),
     Explanation(
         ("NotNormalizedData",),
-        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, "PoorWeightInitialization"),
-        "inputs and targets that are far from zero saturate units and make the loss steep",
+        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, *_RATES, "PoorWeightInitialization"),
+        "inputs and targets that are far from zero saturate units and make the loss steep, so a "
+        "usual rate is too large",
     ),
     Explanation(
         ("ClassImbalance",),
@@ -167,8 +169,8 @@ EXPLAINS = (
     ),
     Explanation(
         ("NoGradient",),
-        ("VanishingGradient",),
-        "a gradient of zero is also a small one",
+        ("VanishingGradient", "EvaluationUnchanged"),
+        "a gradient of zero is also a small one, and leaves a model as it is",
     ),
     Explanation(
         _NO_GRADIENT,

@@ -71,12 +71,12 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
         if _is_size(found):
             if before_views(before[0]) is before_views(node):
                 return True
-        elif name_of(found) in _CHOICES and all(_is_multiple_of(each, node) for each in before):
+        elif name_of(found) in _CHOICES and all(is_multiple_of(each, node) for each in before):
             return True
     return False
 
 
-def _is_multiple_of(node: Any, other: Any) -> bool:
+def is_multiple_of(node: Any, other: Any) -> bool:
     """Return whether it gives a number times what another one gives."""
     node = before_views(node)
     while node is not None and node is not before_views(other):

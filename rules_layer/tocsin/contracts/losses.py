@@ -176,6 +176,13 @@ LOSSES = (
         "use 1 minus the Dice or Jaccard coefficient as the loss",
     ),
     Contract(
+        "likelihood_minimised",
+        Severity.WARNING,
+        "the sign of the cross-entropy is reversed: the loss falls as the labels get less likely",
+        "the model learns to predict any class but the right one, and the loss has no minimum",
+        "minimise the negative log-likelihood: F.cross_entropy, without a minus before it",
+    ),
+    Contract(
         "overlap_of_logits",
         Severity.CRITICAL,
         "Dice or Jaccard is computed from logits, some of them negative",

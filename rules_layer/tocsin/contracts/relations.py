@@ -27,7 +27,12 @@ SEVERAL_TIMES = frozenset(
 """Contracts that a single dummy or short batch may break: broken once, they are not reported."""
 
 SIGN_CONTRACTS = frozenset(
-    {"gradient_penalty_subtracted", "overlap_minimised", "ppo_clip_uses_max"}
+    {
+        "gradient_penalty_subtracted",
+        "likelihood_minimised",
+        "overlap_minimised",
+        "ppo_clip_uses_max",
+    }
 )
 """Contracts on the sign of a loss: not reported where an optimizer maximises it."""
 
@@ -36,6 +41,7 @@ UNLESS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "optimizer_without_gradient": (
             "no_gradient",
             "optimizer_of_another_model",
+            "part_detached",
             "update_without_backward",
         ),
     }

@@ -58,9 +58,10 @@ UPDATES = (
     Contract(
         "optimizer_without_gradient",
         Severity.WARNING,
-        "an optimizer holds parameters that never get a gradient",
-        "its part of the model is not trained: the output is detached before the loss",
-        "look for detach(), no_grad() or another model's output between this part and its loss",
+        "most parameters of an optimizer never get a gradient",
+        "their part of the model is not trained: its output is cut off from the loss",
+        "look for detach(), no_grad() or another model's output between this part and its loss; if "
+        "intended, leave this part out of the optimizer",
     ),
     Contract(
         "parameter_in_no_optimizer",
@@ -104,6 +105,13 @@ UPDATES = (
         "weight_decay is 0.2 or more in an optimizer that adds it to the gradients",
         "it pulls weights to 0 harder than the loss does, and outputs become constant",
         "use 1e-5 to 1e-2, or AdamW, whose weight_decay has another scale",
+    ),
+    Contract(
+        "eps_zero_in_half_precision",
+        Severity.WARNING,
+        "the optimizer's eps is 0 in the type of the weights, such as 1e-8 in float16",
+        "an update divides by 0 where a gradient is 0: weights become NaN",
+        "keep weights in float32 and use torch.autocast with a GradScaler, or set eps=1e-4",
     ),
     Contract(
         "scheduler_not_stepped",

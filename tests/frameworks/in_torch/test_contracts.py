@@ -626,6 +626,24 @@ def test_the_decay_of_weights(kind: Any, decay: float, expected: set[str], run: 
 
 
 @pytest.mark.parametrize(
+    ("dtype", "eps", "expected"),
+    [
+        (torch.float16, 1e-8, {"eps_zero_in_half_precision"}),
+        (torch.float16, 1e-4, set()),
+        (torch.bfloat16, 1e-8, set()),
+        (torch.float32, 1e-8, set()),
+    ],
+)
+def test_an_eps_that_is_zero_in_half_precision(
+    dtype: torch.dtype, eps: float, expected: set[str], run: Path
+) -> None:
+    model = net().to(dtype)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4, eps=eps)
+    found = train(run, model, lambda net, x, y: classify(net, x.to(dtype), y), optimizer=optimizer)
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize(
     ("momentum", "expected"),
     [(0.99, {"batch_norm_momentum_too_large"}), (0.1, set()), (None, set())],
 )
@@ -649,6 +667,38 @@ def test_a_critic_that_is_updated_before_the_model_clears_its_gradients(run: Pat
             F.softplus(-critic(fake)).mean().backward()
             ours.step()
     assert broken(run) == {}
+
+
+class Trunk(nn.Module):
+    """A trunk of ``width`` units, perhaps without gradients, and a head."""
+
+    def __init__(self, width: int, mode: str) -> None:
+        super().__init__()
+        self.trunk, self.head, self.mode = nn.Linear(8, width), nn.Linear(width, 4), mode
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x: Any) -> Any:
+        with torch.set_grad_enabled(self.mode != "no_grad"):
+            found = self.trunk(x).relu()
+        return self.head(found.detach() if self.mode == "detach" else found)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("no_grad", {"optimizer_without_gradient"}),
+        ("detach", {"part_detached"}),
+        ("trained", set()),
+    ],
+)
+def test_a_trunk_without_gradients(mode: str, expected: set[str], run: Path) -> None:
+    assert set(train(run, Trunk(16, mode), classify)) == expected
+
+
+def test_a_trunk_without_gradients_that_no_optimizer_holds(run: Path) -> None:
+    model = Trunk(16, "no_grad")
+    optimizer = torch.optim.SGD(model.head.parameters(), 1e-2)
+    assert set(train(run, model, classify, optimizer=optimizer)) == set()
 
 
 def test_a_generator_that_is_cut_off(run: Path) -> None:

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import Role
 from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.contracts.signs import ppo_clip_uses_max, rewards_derivatives
+from tocsin_hooks.torch.contracts.signs import (
+    lowers_likelihood,
+    ppo_clip_uses_max,
+    rewards_derivatives,
+)
 from torch import nn
 
 WORTH = torch.tensor([1.0, -2.0, 0.5, -0.1])
@@ -100,6 +105,53 @@ def test_penalties_of_derivatives(name: str, activation: Any) -> None:
     loss, expected = PENALTIES[name]
     model = nn.Sequential(nn.Linear(3, 8), activation(), nn.Linear(8, 1))
     assert rewards_derivatives(loss(model)) is expected
+
+
+def log_likelihood(model: Any) -> Any:
+    """The log-probabilities of labels, shape (4)."""
+    return model(torch.randn(4, 3)).log_softmax(1)[torch.arange(4), torch.arange(4) % 2]
+
+
+def entropy(model: Any) -> Any:
+    return F.cross_entropy(model(torch.randn(4, 3)), torch.arange(4) % 2)
+
+
+def one_hot(model: Any) -> Any:
+    return (model(torch.randn(4, 3)).log_softmax(1) * F.one_hot(torch.arange(4) % 2, 3)).sum(1)
+
+
+def drawn(model: Any) -> Any:
+    """What a policy gradient with costs instead of rewards is computed of, shape (4)."""
+    policy = torch.distributions.Categorical(logits=model(torch.randn(4, 3)))
+    return policy.log_prob(policy.sample())
+
+
+LIKELIHOODS: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "a cross-entropy": (entropy, False),
+    "a cross-entropy with a minus": (lambda m: -entropy(m), True),
+    "with a minus and another term": (lambda m: 1 + m[0].bias.square().sum() - entropy(m), False),
+    "by hand": (lambda m: -log_likelihood(m).mean(), False),
+    "by hand without a minus": (lambda m: log_likelihood(m).mean() / 2, True),
+    "weighted, as by returns": (lambda m: (log_likelihood(m) * torch.rand(4)).mean(), False),
+    "of labels as vectors": (lambda m: -one_hot(m).mean(), False),
+    "of labels as vectors without a minus": (lambda m: one_hot(m).mean(), True),
+    "of smoothed labels": (
+        lambda m: (m(torch.randn(4, 3)).log_softmax(1) * torch.tensor([0.8, 0.1, 0.1])).mean(),
+        False,
+    ),
+    "of actions with costs": (lambda m: drawn(m).mean(), False),
+    "an entropy that is to fall": (
+        lambda m: -(m(x := torch.randn(4, 3)).softmax(1) * m(x).log_softmax(1)).sum(1).mean(),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_likelihoods(name: str) -> None:
+    loss, expected = LIKELIHOODS[name]
+    model = nn.Sequential(nn.Linear(3, 3))
+    assert lowers_likelihood(loss(model)) is expected
 
 
 @pytest.mark.parametrize("maximize", [False, True])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,17 @@ def a_step(at: int, means: dict[str, float | None], loss: float | None, mode: Mo
 )
 def test_gradients(run: Iterator[Step], expected: Any) -> None:
     assert outcomes(NoGradient(), run)[-1] is expected
+
+
+@pytest.mark.parametrize(("loss", "named"), [(14.5, True), (3.0, False)])
+def test_the_learning_rate_is_named_where_the_loss_has_risen(loss: float, named: bool) -> None:
+    rate = Tensor("learning_rate", "worker_0", TensorSummary(mean=5.0), role=Role.LEARNING_RATE)
+    run = [a_step(0, {"gradient/w": 0.1}, 2.3, Mode.TRAIN)]
+    run += [a_step(at, {"gradient/w": 0.0}, loss, Mode.TRAIN) for at in range(1, 11)]
+    run = [replace(each, tensors={**each.tensors, "rates": (rate,)}) for each in run]
+    detail = list(judged(NoGradient(), run))[-1].detail
+    told = "; the loss rose from 2.3 to 14.5: the learning rate of 5 is too large"
+    assert (told in detail) is named
 
 
 def test_two_optimizers_that_take_turns() -> None:

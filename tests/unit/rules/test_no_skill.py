@@ -23,6 +23,7 @@ from tests.unit.rules.judging import (
     first,
     judged,
     outcomes,
+    valued,
 )
 
 RISING = np.linspace(0, 0.6, 1000)
@@ -64,6 +65,27 @@ def test_it_fires_a_quarter_after_its_patience_and_a_proof_resolves_it() -> None
     assert "no better than shuffled ones" in verdicts[at].detail
     assert "in the last half of the run (" in verdicts[at].detail
     assert "not below that of a constant prediction" in verdicts[at].detail
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ([50.0, 0.1], True),  # a divergence that is summed over the batch
+        ([0.0, 0.0], False),
+        ([50.0, 50.0], False),  # a scale, or a penalty that never fell
+        ([1.0, 0.1], False),  # no larger than the loss itself
+    ],
+)
+def test_terms_that_outweigh_the_loss_are_named(rest: list[float], expected: bool) -> None:
+    course = np.linspace(*rest, 60)
+    steps = [
+        replace(each, tensors={**each.tensors, "losses": (valued("loss", 2.0 + more),)})
+        for each, more in zip(comparisons(noisy(0.0, 600)), course, strict=True)
+    ]
+    detail = judged(NoSkill(), steps)[-1].detail
+
+    assert "no better than shuffled ones" in detail
+    assert ("other terms of the minimised loss fell from 96" in detail) is expected
 
 
 def test_few_comparisons_count_as_much_as_many() -> None:

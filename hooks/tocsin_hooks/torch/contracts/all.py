@@ -5,6 +5,7 @@ from __future__ import annotations
 from tocsin_hooks.torch.contracts.across import Broadcasts
 from tocsin_hooks.torch.contracts.axes import Axes
 from tocsin_hooks.torch.contracts.batch_axis import BatchAxis
+from tocsin_hooks.torch.contracts.constant_labels import ConstantLabels
 from tocsin_hooks.torch.contracts.derivatives import Derivatives
 from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
 from tocsin_hooks.torch.contracts.graphs import LossGraphs
@@ -20,6 +21,7 @@ CONTRACTS = (
     BatchAxis,
     LossContracts,
     InputContracts,
+    ConstantLabels,
     Dropouts,
     Broadcasts,
     Axes,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tocsin_hooks.torch import autograd
-from tocsin_hooks.torch.autograd import exponent_of, inputs_of, name_of
+from tocsin_hooks.torch.autograd import exponent_of, inputs_of, name_of, softmax_of
 from tocsin_hooks.torch.graph import before_views, gradient_of, is_error, nodes_of, terms_of
 
 _MOST_NODES = 64  # from the loss to a term
@@ -19,6 +19,8 @@ def broken_by_signs(loss: Any) -> Iterator[str]:
         yield "ppo_clip_uses_max"
     if rewards_derivatives(loss):
         yield "gradient_penalty_subtracted"
+    if lowers_likelihood(loss):
+        yield "likelihood_minimised"
 
 
 def ppo_clip_uses_max(loss: Any) -> bool:
@@ -45,6 +47,23 @@ def rewards_derivatives(loss: Any) -> bool:
         and _sign(loss, node) < 0
         for node in terms
     )
+
+
+def lowers_likelihood(loss: Any) -> bool:
+    """Return whether a loss is a cross-entropy with its sign reversed: the mean or sum of the
+    log-probabilities of labels, all alike. Beside other terms, or with weights such as the returns
+    of actions, that may be meant."""
+    terms = [*terms_of(loss)]
+    nodes = nodes_of(terms[0], _NEAR) if len(terms) == 1 else ()
+    shares = [each for each in nodes if name_of(each) == autograd.LOG_SOFTMAX]
+    classes = softmax_of(shares[0]) if len(shares) == 1 else None
+    found = None if classes is None else gradient_of(loss, shares[0])
+    if classes is None or found is None:
+        return False
+    chosen = found[found != 0]
+    if not len(chosen) or chosen[0] < 0 or (chosen != chosen[0]).any():
+        return False
+    return bool(((found != 0).sum(classes.axis) <= 1).all())  # one class of a sample
 
 
 def _sign(loss: Any, node: Any) -> int:

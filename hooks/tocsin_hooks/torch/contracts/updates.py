@@ -28,6 +28,7 @@ _LATE = 1000  # updates, after which what is frozen or still at first is not so 
 _STILL = 100  # updates of an optimizer, all with a rate of 0
 _MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
+_IDLE = _UPDATES + _IN_A_ROW  # updates: what cuts parameters off is found before
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
@@ -99,9 +100,8 @@ class UpdateContracts:
             useless = without and seen and not self._remembered.any_changed(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_not_cleared", optimizer, holds=id(optimizer) in self._kept_now)
-            idle = without and bool(trained)
-            idle = idle and not any(map(self._remembered.has_changed, trained))
-            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
+            idle = self._is_mostly_idle(trained)
+            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_IDLE)
         still = all(map(_zero_lr, self._known()))  # one alone may begin later: see ``_judge_late``
         self._count("learning_rate_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
@@ -135,6 +135,8 @@ class UpdateContracts:
                     self._found("frozen_random_weights")
             if _decays_most(optimizer):
                 self._found("weight_decay_too_large")
+            if _has_lost_its_eps(optimizer):
+                self._found("eps_zero_in_half_precision")
             if any(map(_has_softmax_between, root.modules())):
                 self._found("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
@@ -192,6 +194,13 @@ class UpdateContracts:
         self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
         if self._in_a_row[key] == enough:
             self._found(name)
+
+    def _is_mostly_idle(self, trained: Iterable[Any]) -> bool:
+        """Return whether most of what an optimizer is to train never got a gradient."""
+        sizes = Counter[bool]()
+        for each in trained:
+            sizes[each.grad is None and not self._remembered.has_changed(each)] += each.numel()
+        return sizes[True] > sizes[False]
 
     def _forgotten(self, root: Any) -> bool:
         """Return whether there are parameters with a gradient that nobody updates."""
@@ -253,6 +262,16 @@ def _decays_most(optimizer: Any) -> bool:
         return False
     groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]
     return any(float(each.get("weight_decay", 0.0)) >= _MOST_DECAY for each in groups)
+
+
+def _has_lost_its_eps(optimizer: Any) -> bool:
+    """Return whether ``eps``, which is added to a divisor, is 0 in the type of a weight."""
+    return any(
+        each.is_floating_point() and 0 < eps < torch.finfo(each.dtype).smallest_normal / 2**11
+        for group in optimizer.param_groups
+        if isinstance(eps := group.get("eps"), float)
+        for each in group["params"]
+    )
 
 
 def _forgets(norm: Any) -> bool:

@@ -8,9 +8,11 @@ from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._series import TRAINING
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
+from tocsin.rules._window import rounded
 
 _MOST_GROUPS = 8  # of gradients that are saved together
 _NAME = 80  # characters of a worker and a gradient
+_RISEN = 2.0  # times the first loss: a step that was too long has switched the units off
 
 
 @register
@@ -21,6 +23,7 @@ class NoGradient(Rule):
     Gradients that are saved at the same step belong together: those of one optimizer, where several
     take turns. Fires when all of them were zero in ``saves`` of their consecutive saves, and a loss
     of the same step was not. A loss of zero, such as a satisfied margin, has no gradient either.
+    Names the learning rate if the loss is more than twice the first one.
 
     Parameters
     ----------
@@ -47,7 +50,11 @@ class NoGradient(Rule):
     def reads(self) -> Reads:
         gradients = Read(roles=(Role.GRADIENT,), fields=("abs_mean", "size"))
         losses = Read(roles=(Role.LOSS,), fields=("abs_mean",))
-        return Reads({"gradients": gradients, "losses": losses})
+        rates = Read(roles=(Role.LEARNING_RATE,), fields=("mean",))
+        return Reads(
+            {"gradients": gradients, "losses": losses, "rates": rates},
+            needs=("gradients", "losses"),
+        )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
@@ -57,21 +64,33 @@ class NoGradient(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a loss other than 0")
         first = gradients[0]
         key = f"{first.worker}/{first.name}"[-_NAME:]
+        groups = dict(state.get("groups", {}))
         if any(each.summary.abs_mean != 0 for each in gradients):
-            state = {of: zeros for of, zeros in state.items() if of != key}
-        elif key in state or len(state) < _MOST_GROUPS:
-            state = {**state, key: state.get(key, 0) + 1}
-        return state, self._judged(state, first)
+            groups.pop(key, None)
+        elif key in groups or len(groups) < _MOST_GROUPS:
+            groups[key] = groups.get(key, 0) + 1
+        loss = sum(each.summary.abs_mean or 0.0 for each in step.tensors["losses"])
+        state = {"groups": groups, "loss": state.get("loss", rounded(loss))}
+        return state, self._judged(groups, first, _risen(state["loss"], loss, step))
 
-    def _judged(self, state: State, tensor: Tensor) -> Verdict:
+    def _judged(self, groups: Mapping[str, int], tensor: Tensor, risen: str) -> Verdict:
         """Judge the group that was zero in most saves, also at a save of another one."""
-        key = max(state, key=lambda of: int(state[of]), default="")
-        zeros = state.get(key, 0)
+        key = max(groups, key=lambda of: groups[of], default="")
+        zeros = groups.get(key, 0)
         if zeros < self.saves:
             return measured(HEALTHY, zeros, self.saves) if not zeros else UNDECIDED
         detail = (
             f"all gradients saved with {key} were 0 in {zeros} consecutive saves, although the "
-            "loss was not"
+            f"loss was not{risen}"
         )
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, saves=zeros)
         return measured(found, zeros, self.saves)
+
+
+def _risen(first: float | None, now: float, step: Step) -> str:
+    """Say that a loss has risen far above the first one, and with which learning rate."""
+    if first is None or not 0 < _RISEN * first < now:
+        return ""
+    rates = [each.summary.mean for each in step.tensors.get("rates", ()) if each.summary.mean]
+    rate = f"the learning rate of {max(rates):.3g}" if rates else "the learning rate"
+    return f"; the loss rose from {first:.3g} to {now:.3g}: {rate} is too large"

@@ -63,8 +63,9 @@ class UpdateTooSmall(Rule):
         "scale and never unscaled."
     )
     advice: ClassVar[str] = (
-        "Multiply the learning rate by ten until the loss falls. Check the limit of gradient "
-        "clipping, and which values the schedule and the gradient scaler really set."
+        "If gradients are clipped, raise the limit: 1 is usual. Otherwise multiply the learning "
+        "rate by ten until the loss falls, and check which values the schedule and the gradient "
+        "scaler really set."
     )
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6

@@ -71,7 +71,8 @@ class LossDiverging(Rule):
         "gradients explode; or the sign of the loss or of the update is wrong."
     )
     advice: ClassVar[str] = (
-        "Lower the learning rate by a factor of 3 to 10, warm it up, clip gradients, and look at "
+        "If the loss falls below 0 without bound, check its sign and those of its terms. Otherwise "
+        "lower the learning rate by a factor of 3 to 10, warm it up, clip gradients, and look at "
         "the batches of the steps at which the loss began to rise."
     )
     advice_for_trees: ClassVar[str] = SMALLER_ETA

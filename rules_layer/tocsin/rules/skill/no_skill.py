@@ -6,13 +6,24 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._series import LOSSES
 from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.skill._looks import before_finding, judge_training_sites, with_streak
-from tocsin.rules.skill._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
+from tocsin.rules.skill._pairing import (
+    SKILLS,
+    LossSite,
+    Memory,
+    bounds,
+    has_proof,
+    percent,
+    recent,
+    sites,
+)
 
 _COMPARISONS = 24  # before the first look
 _MANY_COMPARISONS = 100  # comparisons without a sign of skill, after which low skill is enough
 _LOOKS = 2  # in a row
+_OUTWEIGHED, _MOST = 0.2, 0.5  # shares of the minimised loss, at first and at last
 
 
 @register
@@ -26,7 +37,8 @@ class NoSkill(Rule):
     saves find no proof of learning, and a skill below ``least_skill`` with 99.9 % confidence; or
     below ``most_skill`` after 100 comparisons without any sign of learning. Checks after
     ``patience`` steps, and then each time their number has grown by a quarter. Proof of learning
-    resolves the rule: some models start late.
+    resolves the rule: some models start late. Says so if other terms of the minimised loss made up
+    more than 80 % of it at first and less than half of it now: they outweigh this one.
 
     Parameters
     ----------
@@ -39,9 +51,9 @@ class NoSkill(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
     causes: ClassVar[str] = (
-        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
-        "shapes of predictions and labels do not match, the learning rate is far too low or too "
-        "high, or the network is dead."
+        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, or "
+        "the shapes of predictions and labels do not match. Or another term of the loss outweighs "
+        "this one, the learning rate is far too low or too high, or the network is dead."
     )
     advice: ClassVar[str] = (
         "Check a few samples with their labels as the model receives them, then whether the model "
@@ -54,10 +66,11 @@ class NoSkill(Rule):
     patience: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
-        return Reads({"skills": SKILLS})
+        return Reads({"skills": SKILLS, "losses": LOSSES}, needs=("skills",))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        return judge_training_sites(state, step, self._looked, self._verdict)
+        state, verdict = judge_training_sites(state, step, self._looked, self._verdict)
+        return _with_shares(state, step), verdict
 
     def _looked(self, memory: Memory, now: int) -> Memory:
         """Judge the comparisons so far if it is time to look.
@@ -92,6 +105,23 @@ class NoSkill(Rule):
         if site.constant is not None:
             better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"
             detail += f"; the loss is {better} that of a constant prediction"
+        at_first, now = memory.get("shares", (1.0, 1.0))
+        if at_first < _OUTWEIGHED and now > _MOST:
+            rest = f"from {percent(1 - at_first)} of it to {percent(max(0.0, 1 - now))}"
+            detail += f"; other terms of the minimised loss fell {rest} instead: lower their weight"
         evidence = {"skill": skill, "comparisons": memory["n"]}
         found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
         return measured(found, skill, self.least_skill, "below")
+
+
+def _with_shares(state: State, step: Step) -> State:
+    """Remember which share of the minimised loss each compared one has, at first and now."""
+    total = max((each.summary.mean or 0.0 for each in step.tensors.get("losses", ())), default=0.0)
+    if total <= 0:
+        return state
+    for site in sites(step, step.tensors["skills"]):
+        if memory := state.get(site.key):
+            share = round(site.losses[-1][0] / total, 3)
+            first = memory.get("shares", (share,))[0]
+            state = {**state, site.key: {**memory, "shares": (first, share)}}
+    return state

@@ -1,0 +1,71 @@
+"""Labels of a regression that are all the same number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocsin.model import Mode
+
+from tocsin_hooks.torch import events
+from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.graph import before_views, is_multiple_of
+
+_REGRESSIONS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
+_LEAST = 8  # labels of a batch
+_ENOUGH, _SAVES = 256, 3  # labels, and saved steps with them: most may be 0 by nature
+
+
+class ConstantLabels:
+    """Looks at labels until two differ.
+
+    Judges only a loss that is nothing but the error of the model's output: residuals of equations
+    and scores of an opponent are compared with 0 or 1 by nature.
+    """
+
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._call: LossCall | None = None
+        self._value: float | None = None
+        self._labels = 0
+        self._saves = 0
+        self._over = False
+
+    def loss_computed(self, event: events.LossComputed) -> None:
+        step = self._found.step
+        if not self._over and step.saving and step.mode is Mode.TRAIN:
+            self._call = event.call
+
+    def backward(self, event: events.Backward) -> None:
+        call, self._call = self._call, None
+        if call is None or self._over:
+            return
+        if not _is_the_error(call, event):
+            self._over = True
+            return
+        labels = call.target.detach().flatten()
+        value = float(labels[0]) if self._value is None else self._value
+        if len(labels) < _LEAST or bool((labels != value).any()):
+            self._over = True
+            return
+        self._value, self._labels, self._saves = value, self._labels + len(labels), self._saves + 1
+        if self._labels >= _ENOUGH and self._saves >= _SAVES:
+            self._over = True
+            self._found("labels_identical", call.place)
+
+
+def _is_the_error(call: LossCall, event: events.Backward) -> bool:
+    """Return whether a loss is the error of a model's output, or a multiple, and nothing else."""
+    if call.name not in _REGRESSIONS or call.target.shape != call.prediction.shape:
+        return False
+    if any(each.requires_grad for each in event.inputs.tensors):
+        return False
+    prediction, value = _node(call.prediction), _node(call.value)
+    is_output = any(before_views(_node(each)) is before_views(prediction) for each in event.outputs)
+    return (
+        None not in (prediction, value) and is_output and is_multiple_of(_node(event.loss), value)
+    )
+
+
+def _node(value: Any) -> Any:
+    return getattr(value, "grad_fn", None)
