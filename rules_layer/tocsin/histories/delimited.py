@@ -147,10 +147,11 @@ def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
     """Return names for a table that has none: scalars have the file's name, as losses have in
     ``loss.csv``; what rises by whole numbers beside one or more is the step.
 
-    Raises BadHistory for several columns that the file's name does not call losses.
+    Raises BadHistory for several columns that the file's name does not call losses, and for a
+    single row of them.
     """
     first, *rest = ([number(cell) or 0.0 for cell in _cells(line, at)] for line in lines)
-    if len(first) > 2 and not is_loss(path.stem):
+    if len(first) > 2 and not (rest and is_loss(path.stem)):
         raise BadHistory(
             f"{path}: its first line has numbers, not column names: add a line such as epoch,loss"
         )

@@ -91,6 +91,11 @@ class FinishedEvaluation:
         return fmean(turns or [0.0])
 
     @property
+    def clear(self) -> float:
+        """Return the least change that is more than noise."""
+        return _CLEAR * self.noise
+
+    @property
     def risen(self) -> int:
         """Return the number of consecutive rises at the end of the evaluations."""
         rises = [before < after for before, after in pairwise(self.costs)]
@@ -107,7 +112,7 @@ class FinishedEvaluation:
         """Return whether the loss fell clearly from the first evaluation to its best: by more than
         its noise, and by a fifth of the best.
         """
-        return self.first - self.best > max(_CLEAR * self.noise, abs(self.best) / 5)
+        return self.first - self.best > max(self.clear, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
         """Return whether the loss is clearly above its best.
@@ -118,9 +123,7 @@ class FinishedEvaluation:
         """
         fell = self.first - self.best
         by = share * fell if self.improved else max(fell, _LEAST * abs(self.best))
-        least = max(
-            min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _RECOVERED * self.recovered
-        )
+        least = max(min(by, _ENOUGH * abs(self.best)), self.clear, _RECOVERED * self.recovered)
         return self.level > self.best and self.level - self.best >= least
 
     @property

@@ -324,3 +324,44 @@ def test_two_tables_in_turns(tmp_path: Path) -> None:
     run, line = read(path)
     assert curve(run, "loss") == {n: 8.0 - n for n in range(8)}
     assert "MeanGate (as '[0.2 0.7]')" in line
+
+
+def test_a_row_of_many_numbers_is_no_history(tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text(", ".join(f"{at / 8:.3f}" for at in range(40)) + "\n")
+    reader = reader_of(path)
+    with pytest.raises(BadHistory, match="its first line has numbers, not column names"):
+        as_run(reader, pytest.fail)
+
+
+@pytest.mark.parametrize("late", [0, 3], ids=["in turns", "one process is ahead"])
+def test_rows_of_two_processes(tmp_path: Path, late: int) -> None:
+    path = tmp_path / "log.jsonl"
+    steps = [*range(10, 810, 10)]
+    rows = sorted(
+        [(at, 0, step) for at, step in enumerate(steps)]
+        + [(at + late, 1, step) for at, step in enumerate(steps)]
+    )
+    path.write_text(
+        of_lines(*({"current_steps": s, "loss": 900.0 - s + rank} for _, rank, s in rows))
+    )
+    run, line = read(path)
+    assert curve(run, "loss") == {step: 900.0 - step for step in steps}
+    assert "80 steps by current_steps (10–800)" in line
+    assert "2 rows of each step, as 2 processes write: the first counts" in line
+
+
+def test_rows_of_training_and_evaluation_at_the_same_step_are_no_copies(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [[{"step": at, "loss": 90.0 - at}, {"step": at, "val_loss": 9.0}] for at in range(40)]
+    path.write_text(of_lines(*(row for pair in rows for row in pair)))
+    run, line = read(path)
+    assert len(curve(run, "loss")) == len(curve(run, "val_loss")) == 40
+    assert "processes" not in line
+
+
+def test_two_trainings_are_not_two_processes(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"{step},{9 - step}\n" for step in range(8)]
+    path.write_text("".join(["step,loss\n", *rows, *rows]))
+    assert "training 2 of 2" in read(path)[1]
