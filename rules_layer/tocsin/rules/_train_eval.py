@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
@@ -83,7 +83,7 @@ class FinishedEvaluation:
     recovered: float
     costs: Sequence[float]
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """Return the noise: the mean deviation of the last evaluations from their neighbours."""
         costs = self.costs
@@ -191,14 +191,37 @@ def is_metric_of_trees(name: str) -> bool:
     return bool(_METRIC.search(name))
 
 
+Followed = tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]
+"""A state after a step, the evaluations that the step ends, and its training losses."""
+
+_MOST_REMEMBERED = 16  # of the newest results, by the identity of what they follow from
+_newest: dict[tuple[Any, ...], tuple[object, Followed]] = {}
+
+
 def follow_losses(
     state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
-) -> tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]:
+) -> Followed:
     """Return the state after this step, the evaluations that it ends, and its training losses.
 
     EVAL steps are one evaluation if no step of another mode is between them, saved or not. Any
-    other step with validation losses (XGBoost) is an evaluation by itself.
+    other step with validation losses (XGBoost) is an evaluation by itself. Rules that follow the
+    same losses get the same state, which is computed once.
     """
+    tensors = tuple(tensors)
+    begun = id(state) if state else 0
+    key = (begun, step.step, step.mode, step.mode_step, direction, *map(id, tensors))
+    known = _newest.get(key)
+    if known is None:
+        if len(_newest) >= _MOST_REMEMBERED:
+            _newest.clear()
+        followed = _follow(state, step, tensors, direction)
+        known = _newest[key] = (state, tensors), followed  # an identity is that of a live object
+    return known[1]
+
+
+def _follow(
+    state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
+) -> Followed:
     phase = step.step - step.mode_step if step.mode is Mode.EVAL else -1 - step.step
     train: dict[str, Any] = dict(state.get("train", {}))
     series: dict[str, Any] = dict(state.get("eval", {}))
