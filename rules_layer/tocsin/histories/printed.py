@@ -52,7 +52,7 @@ _MEASURE = (
     r"smoothed|running)[ _/]?)*(?:loss\w*|acc(?:uracy)?(?:@\d)?|ppl|perplexity|lr|error|rmse|mse|"
     r"mae|gnorm|grad[_ ]norm|time|data|bpc)"
 )
-_BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE})\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
+_BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE}),?\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
 # Lines that name their numbers otherwise: of darknet, and of DL4J, whose score is the loss.
 _FORMS = (
     re.compile(

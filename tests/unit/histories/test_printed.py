@@ -182,6 +182,7 @@ def test_rows_without_a_loss_do_not_decide_what_counts(tmp_path: Path) -> None:
         ("epoch 3: learning rate 0.001 -> 0.0001, loss 0.5", {"loss": 0.5}),
         ("INFO:absl:  name = crf_loss/transition:0, shape = (9, 9)", {}),
         ("  ep007 loss=0.25 std=0.5", {"loss": 0.25, "std": 0.5}),
+        ("epoch 1, phase train, step 10, loss_train, 0.75", {"loss_train": 0.75}),
         ("Saved new best model at epoch 3 with val loss 0.5", {}),
         ("Epoch 3 loss: 0.25, val loss: 0.5 <- best", {"loss": 0.25, "val loss": 0.5}),
         ("Epoch 3 loss 0.25 | train 3.5s | Acc 90.5%", {"loss": 0.25, "Acc": 90.5}),

@@ -326,12 +326,23 @@ def test_two_tables_in_turns(tmp_path: Path) -> None:
     assert "MeanGate (as '[0.2 0.7]')" in line
 
 
-def test_a_row_of_many_numbers_is_no_history(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", [1, 2])
+def test_lines_that_are_series(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "losses.csv"
-    path.write_text(", ".join(f"{at / 8:.3f}" for at in range(40)) + "\n")
-    reader = reader_of(path)
+    path.write_text(
+        "".join(", ".join(f"{90 - at}" for at in range(50)) + ",\n" for _ in range(lines))
+    )
+    run, line = read(path)
+    assert curve(run, "losses") == {at: 90.0 - at for at in range(50)}
+    assert len(curve(run, "losses.1")) == 50 * (lines - 1)
+    assert "read as CSV (each line is a series): 50 steps by row number" in line
+
+
+def test_a_short_row_of_numbers_is_no_history(tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text("0.5, 0.25, 0.125\n")
     with pytest.raises(BadHistory, match="its first line has numbers, not column names"):
-        as_run(reader, pytest.fail)
+        as_run(reader_of(path), pytest.fail)
 
 
 @pytest.mark.parametrize("late", [0, 3], ids=["in turns", "one process is ahead"])
