@@ -161,6 +161,7 @@ def looks_printed(text: str) -> bool:
     A configuration that is printed twice has numbers with names of losses, too.
     """
     at: dict[str, float] = {}
+    counters: dict[str, float] = {}
     seen: dict[str, tuple[set[float], set[tuple[float, ...]]]] = {}
     for line in text.splitlines():
         if found := _CELL.match(line):
