@@ -45,14 +45,15 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         state, verdict = rule.rule.evaluate(record.state, step)
         is_as_before = state is record.state and not rule.is_custom
         encoded = b"" if is_as_before else msgspec.json.encode(state)
-        kept = state if is_as_before else msgspec.json.decode(encoded)
+        # Tocsin's own rules keep JSON, and share what they compute of the same losses.
+        kept = msgspec.json.decode(encoded) if rule.is_custom else state
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule may be anybody's
         what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
         return disabled(record, f"the rule failed: {what}"), None
     if len(encoded) > STATE_BYTES:
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
         return disabled(record, what), None
-    if kept != state and (what := _not_json(state, kept, "state")):
+    if kept is not state and kept != state and (what := _not_json(state, kept, "state")):
         return disabled(record, f"the rule's state is not kept as it is: {what}"), None
     last = record.last_step if step.tick else _count(rule.options, step)
     if last != record.last_step or kept != record.state:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter as Counts
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,6 +32,8 @@ _RANK = {name: at for at, name in enumerate((*_FINE, *_WITHIN_EPOCH, *_COARSE, *
 _FEW = 0.05  # of the rows, that may repeat the step of the row before
 _MOST_NAMES = 1 << 12  # of columns: each comes again in every row
 _COVERED = 0.5  # of the rows, that must have a counter
+_ALIKE = 0.95  # of the steps, that must come equally often where several processes write them
+_CLOSE = 10  # rows for each process, within which all have written a step
 
 Names = Sequence[str]
 Numbers = Mapping[str, float]
@@ -71,6 +74,7 @@ class Counter:
     back: how often a series goes back to an earlier step; equal: how often it stays at one;
     same: how often it does so with the same value; missing: how many rows lack a column.
     ranked: whether it has fractions, whose order counts.
+    copies: how many rows each step has, as each of several processes writes one.
     """
 
     columns: tuple[str, ...]
@@ -79,6 +83,7 @@ class Counter:
     missing: int = 0
     same: int = 0
     ranked: bool = False
+    copies: int = 1
 
     @property
     def cost(self) -> int:
@@ -108,13 +113,13 @@ def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None
     found = Counter(columns)
     last: dict[tuple[str, str], tuple[tuple[float, ...], float]] = {}
     back = equal = same = covered = 0
-    positions = set()
-    for entry in entries:
+    places: dict[tuple[float, ...], list[int]] = {}  # of the entries of each position
+    for at, entry in enumerate(entries):
         position = found.position(entry.numbers)
         if position is None or not all(-1e11 < part < 1e11 for part in position):
             continue
         covered += bool(entry.scalars)
-        positions.add(position)
+        places.setdefault(position, []).append(at)
         goes_back = repeats = stays = is_new = False
         for name, value in entry.scalars.items():
             before = last.get((entry.training, name))
@@ -128,12 +133,30 @@ def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None
         equal += repeats and not is_new  # else the row overwrites what stands beside it at most
         same += stays and not repeats and not is_new
     rows = sum(1 for entry in entries if entry.scalars)
-    if covered < max(1, _COVERED * rows) or (len(positions) == 1 and rows > 1):
+    if covered < max(1, _COVERED * rows) or (len(places) == 1 and rows > 1):
         return None
-    ranked = len(columns) == 1 and not all(position[0].is_integer() for position in positions)
+    ranked = len(columns) == 1 and not all(position[0].is_integer() for position in places)
     if ranked and counter_key(columns[0]) in _INDEX:
         return None
-    return Counter(columns, back, equal, rows - covered, same, ranked)
+    copies = 1
+    if (
+        (back or equal)
+        and not is_epoch(columns[-1])
+        and (copies := _copies([*places.values()])) > 1
+    ):
+        back = equal = 0
+    return Counter(columns, back, equal, rows - covered, same, ranked, copies)
+
+
+def _copies(places: Sequence[Sequence[int]]) -> int:
+    """Return how many rows each step has, if nearly all have as many, close together; else 1.
+
+    Steps that come again after many others are of another training.
+    """
+    (most, _), *_ = Counts(map(len, places)).most_common(1) or [(1, 0)]
+    apart = _CLOSE * most if len(places) > 2 * _CLOSE * most else most - 1
+    alike = sum(len(own) == most and own[-1] - own[0] <= apart for own in places)
+    return most if alike >= _ALIKE * len(places) else 1
 
 
 def best_counter(
@@ -163,9 +186,18 @@ class Steps:
     _offset: float = 0.0
     _highest: float = 0.0
     _lowest: float | None = None
-    _seen: list[float] = field(default_factory=list)
+    _ranked: list[float] = field(default_factory=list)
     _last: int | None = None
     _beside: int = 0
+    _seen: set[tuple[str, int]] = field(default_factory=set)
+
+    def is_copy(self, name: str, step: int) -> bool:
+        """Return whether another process has written this scalar at this step before."""
+        if self.counter.copies == 1:
+            return False
+        known = len(self._seen)
+        self._seen.add((name, step))
+        return len(self._seen) == known
 
     def of(self, numbers: Numbers) -> tuple[int | None, bool]:
         """The step of the next row, and whether it is that of the row before, as the row has none.
@@ -202,7 +234,7 @@ class Steps:
 
     def _rank(self, value: float) -> int:
         """The place of a fraction of an epoch among those before."""
-        at = bisect_left(self._seen, value)
-        if at == len(self._seen):
-            self._seen.append(value)
+        at = bisect_left(self._ranked, value)
+        if at == len(self._ranked):
+            self._ranked.append(value)
         return at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from tocsin.histories.cells import number
@@ -22,6 +22,8 @@ _OF_ONE_SCALAR = {"walltime", "step", "value"}  # of TensorBoard, whose file has
 _RULE = re.compile(r"[\s|+=-]+")  # the line below the header of a table in Markdown
 _NAME = re.compile(r"\s*[A-Za-z][\w/. :-]*\s*")
 _SPACES = "  "
+_MOST_SERIES = 8  # lines, each of which may be a series
+_LONG = 20  # numbers for each line, from which on it is
 _OF_A_LONG_TABLE = ("step", "name", "value")
 
 
@@ -39,6 +41,7 @@ class Delimited:
         self._delimiter = ","
         self._ahead: list[str] = []  # lines that were looked at
         self._headers: dict[int, list[str]] = {}  # the newest of each length
+        self._turned: list[Row] = []  # of a file whose lines are series
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         begins = self._lines.begins()
@@ -51,7 +54,10 @@ class Delimited:
         try:
             if begins and not self._read_names(lines, growing):
                 return
-            yield from self._rows(chain(self._ahead, lines), note)
+            if self._turned:
+                yield from self._turned
+            else:
+                yield from self._rows(chain(self._ahead, lines), note)
         except csv.Error as error:
             at = self._lines.number
             raise BadHistory(f"{self.path}, line {at}: not a CSV: {error}") from None
@@ -64,13 +70,29 @@ class Delimited:
             self._header = next(self._split(chain([first], lines)))
             if _is_long(self._header):
                 self._ahead, self._header = [first], [*_OF_A_LONG_TABLE]
-            elif all(_is_number(cell) for cell in self._header):
-                self._ahead = [first, *islice(lines, 1)]
+            elif all(map(_is_number, _without_last(self._header))):
+                self._ahead = [first, *islice(lines, 1 if growing else _MOST_SERIES)]
+                if not growing and self._is_turned():
+                    return True
                 self._header = _of_numbers(self._ahead, self._delimiter, self.path)
             self._use(self._header)
         elif not growing:
             raise BadHistory(f"{self.path} is empty: the first line of a CSV names its columns")
         return bool(first)
+
+    def _is_turned(self) -> bool:
+        """Return whether the lines are series: a few long ones of numbers, in a file of losses."""
+        lines = [_without_last(_cells(line, self._delimiter)) for line in self._ahead]
+        few = len(lines) <= _MOST_SERIES and min(map(len, lines)) >= _LONG * len(lines)
+        if not few or not is_loss(self.path.stem):
+            return False
+        names = _different([self.path.stem] * len(lines))
+        self._turned = [
+            {str(name): cell for name, cell in zip(names, cells, strict=True) if cell is not None}
+            for cells in zip_longest(*lines)
+        ]
+        self.form = "CSV (each line is a series)"
+        return True
 
     def _use(self, header: list[str]) -> None:
         """Read the next rows with these names: a file may have several tables in turns."""
@@ -116,6 +138,11 @@ def _without_blanks(cells: list[str], columns: int) -> list[str]:
     return filled if columns == len(filled) < len(cells) else cells
 
 
+def _without_last(cells: Sequence[str]) -> Sequence[str]:
+    """Return a row without its last cell, if that is empty: its line ends with the delimiter."""
+    return cells[:-1] if len(cells) > 1 and not cells[-1].strip() else cells
+
+
 def looks_delimited(first: str, second: str) -> bool:
     """Return whether two lines look like the header of a CSV with a step, and a row."""
     at = delimiter(first)
@@ -147,10 +174,11 @@ def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
     """Return names for a table that has none: scalars have the file's name, as losses have in
     ``loss.csv``; what rises by whole numbers beside one or more is the step.
 
-    Raises BadHistory for several columns that the file's name does not call losses.
+    Raises BadHistory for several columns that the file's name does not call losses, and for a
+    single row of them.
     """
     first, *rest = ([number(cell) or 0.0 for cell in _cells(line, at)] for line in lines)
-    if len(first) > 2 and not is_loss(path.stem):
+    if len(first) > 2 and not (rest and is_loss(path.stem)):
         raise BadHistory(
             f"{path}: its first line has numbers, not column names: add a line such as epoch,loss"
         )
@@ -204,8 +232,8 @@ def _columns(header: Sequence[str], path: Path) -> tuple[list[str | None], bool]
     if len(header) > _MOST_COLUMNS:
         raise BadHistory(f"{path} has {len(header):,} columns, more than {_MOST_COLUMNS:,}")
     names = [None if _BOUND.search(name) else name.strip().lstrip("# ") for name in header]
-    if header and not header[-1].strip() and len(header) > 1:
-        names[-1] = None  # a line that ends with its delimiter
+    if len(_without_last(header)) < len(header):
+        names[-1] = None
     if names and names[0] is None and not header[0].strip():
         names[0] = ""
     parts = {name: _OF_A_RUN.fullmatch(name) for name in names if name and not is_counter(name)}

@@ -293,4 +293,6 @@ def scalars_of(
         steps.carried += borrowed and not beside
         time = time_of(row)
         for name, value in entry.scalars.items():
+            if steps.is_copy(name, step):
+                continue
             yield Scalar(name, step, value, time, entry.training, borrowed and not beside)

@@ -31,14 +31,17 @@ _LOSS = re.compile(
     r"cross_?entropy|deviance|multiclass|l1|l2|bpc|bits_per_\w+|(?:cycle|idt)_[ab]|[dg]_(?:[ab]|gan|l1|real|fake|vgg|feat)|perte|verlust|p[eé]rdida|perda|потери)(?![a-z])|损失",
     re.IGNORECASE,
 )
-# What is said of a loss, or of how good predictions are, is no loss.
+# What is said of a loss is no loss, nor is how good predictions are, unless it is called one.
 _NO_LOSS = re.compile(
-    r"(?<![a-z])(?:best|min|max|std|var|delta|target|grad|ema_decay|precision|recall|f1|f_?score|"
-    r"accuracy|acc|iou|dice|ap|auc|pck|lr|time|count|num|weight|ratio|code|"
-    r"alpha|beta|gamma|lambda|coef|coefficient|margin|"
-    r"(?:reader|batch)_?cost)(?![a-z])",
+    r"(?<![a-z])(?:best|min|max|std|var|delta|target|grad|ema_decay|lr|time|count|num|weight|ratio|"
+    r"code|alpha|beta|gamma|lambda|coef|coefficient|margin|(?:reader|batch)_?cost)(?![a-z])",
     re.IGNORECASE,
 )
+_GOOD = re.compile(
+    r"(?<![a-z])(?:precision|recall|f1|f_?score|accuracy|acc|iou|dice|ap|auc|pck)(?![a-z])",
+    re.IGNORECASE,
+)
+_CALLED_LOSS = re.compile(r"loss[^/]*$", re.IGNORECASE)  # as loss_dice, but not loss/dice
 _SURELY_LOSS = re.compile(r"loss(?:es)?$", re.IGNORECASE)
 _OF_LOSSES = re.compile(r"(?<![a-z])(?:best|lowest|warm_?up)(?![a-z])", re.IGNORECASE)
 _GRADIENT = re.compile(
@@ -47,7 +50,8 @@ _GRADIENT = re.compile(
 )
 _ACTS = re.compile(
     r"(?<![a-z])(?:reward|rewards|ep_?(?:isode_?)?(?:rew|ret|len|return)(?:ard)?\w*|ep(?:rew|len)\w*|"
-    r"(?:average|mean|max|min|std)?_?ep_?(?:ret|len)|episode_return|return_mean|policy\w*|actor\w*|"
+    r"(?:average|mean|max|min|std)?_?ep_?(?:ret|len)|"
+    r"(?:avg|average|mean|total|episode)_?returns?|returns?_mean|policy\w*|actor\w*|"
     r"(?:pi|q|v|vf|qf)_?loss|loss_?(?:pi|q|v)(?!\w)|epsilon|q_?value\w*)(?![a-z])",
     re.IGNORECASE,
 )
@@ -96,7 +100,10 @@ def is_loss(name: str) -> bool:
     words = _CAMEL_CASE.sub("_", name)
     if _LOSS.search(words) is None or _LEARNING_RATE.search(name) or _OF_LOSSES.search(words):
         return False
-    return _NO_LOSS.search(words) is None or _SURELY_LOSS.search(words) is not None
+    if _SURELY_LOSS.search(words) is not None:
+        return True
+    is_good = _GOOD.search(words) is not None and _CALLED_LOSS.search(words) is None
+    return not is_good and _NO_LOSS.search(words) is None
 
 
 def is_score(name: str) -> bool:

@@ -52,17 +52,28 @@ _MEASURE = (
     r"smoothed|running)[ _/]?)*(?:loss\w*|acc(?:uracy)?(?:@\d)?|ppl|perplexity|lr|error|rmse|mse|"
     r"mae|gnorm|grad[_ ]norm|time|data|bpc)"
 )
-_BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE})\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
-_DARKNET = re.compile(
-    rf"^\s*(\d+): ({_NUMBER}|-?nan), ({_NUMBER}|-?nan) avg(?: loss)?, ({_NUMBER}) rate"
+_BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE}),?\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
+# Lines that name their numbers otherwise: of darknet, and of DL4J, whose score is the loss.
+_FORMS = (
+    re.compile(
+        rf"^\s*(?P<step>\d+): (?:{_NUMBER}|-?nan), (?P<loss>{_NUMBER}|-?nan) avg(?: loss)?, "
+        rf"(?P<lr>{_NUMBER}) rate"
+    ),
+    re.compile(rf"\bScore at iteration (?P<step>\d+) is (?P<loss>{_NUMBER}|NaN)"),
 )
 # A line of a block of baselines and Stable-Baselines3, which ends with a line of dashes.
 _CELL = re.compile(rf"^\|\s+(?P<name>[A-Za-z][\w/ .-]*?)\s+\|\s+{_VALUE}\s+\|\s*$")
 _PHASE = re.compile(
     r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|"
-    r"eval(?:uat(?:ion|ing))?|dev)(?![\w/])",
+    r"eval(?:uat(?:ion|ing))?|dev)(?![\w/])(?!\s+[\d.]+\s?s(?:ec|\b))",  # "train 3.2s": how long
     re.IGNORECASE,
 )
+# What follows was the best so far, and is printed where it was found.
+_RESTATES = re.compile(
+    r"\bnew best\b|\bsav(?:ed|ing)\b[^:=]*\bbest\b|\bbest (?:\w+ )?(?:model|checkpoint|weights)\b",
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"(\d+)/(\d+) (?:\[[=>. ]+\]|━)")  # of Keras
 _LEAD = re.compile(  # date, time, level, module
     r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?Z?\]?|"
     r"\[[\d./|, T-]*\d:\d\d[\d./:|, T-]*\]|"
@@ -85,10 +96,12 @@ class Printed:
         self._at: dict[str, float] = {}
         self._names: set[str] = set()  # that have a number there
         self._evaluation = ""  # that the last line with a counter began: "Eval epoch: 4"
+        self._bar: Row | None = None  # of the last line, whose progress bar is not full
+        self._bars = 0  # that were not full, in a row
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
         if self._lines.begins():
-            self._at = {}
+            self._at, self._bar, self._bars = {}, None, 0
         block: dict[str, float | str] = {}
         for line in self._lines.read(growing=growing):
             if found := _CELL.match(line):
@@ -97,57 +110,85 @@ class Printed:
             if block:
                 yield block
                 block = {}
-            counters, values = parsed(on_screen(line.replace("\b", "\r"))[:_LONGEST])
-            if "done" in counters:  # of an epoch, or of the training
-                counters["batch" if "epoch" in self._at else "step"] = counters.pop("done")
-            if "epoch" in counters and counters["epoch"] != self._at.get("epoch"):
-                self._at = {}
-            if any(self._at.get(name) != at for name, at in counters.items()):
-                self._names = set()
-            self._at |= counters
-            if counters:
-                self._evaluation = "" if values else _evaluation_of(line)
-            elif self._evaluation:
-                values = {
-                    name if has_phase(name) else f"{self._evaluation}/{name}": value
-                    for name, value in values.items()
-                }
-            if values and self._at:
-                again = not self._names.isdisjoint(values)
-                sums_up = 0 < len(counters) < len(self._at)
-                self._names |= values.keys()
-                yield (
-                    values
-                    if again and (sums_up or not any(map(is_loss, values)))
-                    else {
-                        **self._at,
-                        **values,
-                    }
-                )
-        if block and not growing:
-            yield block
+            shown = on_screen(line.replace("\b", "\r"))[:_LONGEST]
+            if row := self._row(shown):
+                yield from self._after_bar(row, shown)
+        if not growing:
+            yield from filter(None, (self._bar, block))
+
+    def _row(self, line: str) -> Row | None:
+        """The numbers of a line with the step that it belongs to; None if it has none."""
+        counters, values = parsed(line)
+        if "done" in counters:  # of an epoch, or of the training
+            counters["batch" if "epoch" in self._at else "step"] = counters.pop("done")
+        if "epoch" in counters and counters["epoch"] != self._at.get("epoch"):
+            self._at = {}
+        if any(self._at.get(name) != at for name, at in counters.items()):
+            self._names = set()
+        self._at |= counters
+        if counters:
+            self._evaluation = "" if values else _evaluation_of(line)
+        elif self._evaluation:
+            values = {
+                name if has_phase(name) else f"{self._evaluation}/{name}": value
+                for name, value in values.items()
+            }
+        if not values or not self._at:
+            return None
+        again = not self._names.isdisjoint(values)
+        sums_up = 0 < len(counters) < len(self._at)
+        self._names |= values.keys()
+        alone = again and (sums_up or not any(map(is_loss, values)))
+        return values if alone else {**self._at, **values}
+
+    def _after_bar(self, row: Row, line: str) -> Iterator[Row]:
+        """The rows up to this line. The last update of a bar before its full one is left out, if
+        the log has no other."""
+        bar = _BAR.search(line)
+        full = bar is None or int(bar[1]) >= int(bar[2])
+        if self._bar is not None and not (bar and full and self._bars == 1):
+            yield self._bar
+        self._bars = 0 if full else self._bars + 1
+        self._bar = None if full else row
+        if full:
+            yield row
 
 
 def looks_printed(text: str) -> bool:
-    """Return whether lines look like the log of a training: several that count have losses."""
-    losses, counted = 0, False
+    """Return whether lines look like the log of a training: a loss that comes again at another
+    step or with another value, or two losses in a line that counts.
+
+    A configuration that is printed twice has numbers with names of losses, too.
+    """
+    at: dict[str, float] = {}
+    counters: dict[str, float] = {}
+    seen: dict[str, tuple[set[float], set[tuple[float, ...]]]] = {}
     for line in text.splitlines():
         if found := _CELL.match(line):
-            losses += is_loss(found["name"])
-            continue
-        counters, values = parsed(on_screen(line)[:_LONGEST])
-        counted = counted or bool(counters)
-        losses += counted and any(is_loss(name) for name in values)
-    return losses >= 2
+            counters, values = {}, {found["name"]: float(found["value"].rstrip("%"))}
+            at["cell"] = at.get("cell", 0.0) + 1
+        else:
+            counters, values = parsed(on_screen(line)[:_LONGEST])
+            at |= counters
+        losses = {name: value for name, value in values.items() if at and is_loss(name)}
+        if counters and len(losses) > 1:
+            return True
+        for name, value in losses.items():
+            numbers, steps = seen.setdefault(name, (set(), set()))
+            numbers.add(value)
+            steps.add(tuple(at.values()))
+            if len(numbers) > 1 or len(steps) > 2:
+                return True
+    return False
 
 
 def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
     """The counters of a line, and the numbers that have a name."""
     text = _LEAD.sub("", line)
-    if found := _DARKNET.match(text):
-        numbers = [number(group) for group in found.groups()]
-        at, _, loss, rate = (each if each is not None else float("nan") for each in numbers)
-        return {"step": at}, {"loss": loss, "lr": rate}
+    for form in _FORMS:
+        if found := form.search(text):
+            named = {name: float(value) for name, value in found.groupdict().items()}
+            return {"step": named.pop("step")}, named
     counters: dict[str, float] = {}
     spans = []
     for pattern in (_BOOSTED, _NUMBERED):
@@ -166,9 +207,12 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
             counters["batch"] = float(done)
     values: dict[str, float] = {}
     phase = _PHASE.match(text)
+    restates = _RESTATES.search(text)
+    known = restates.start() if restates else len(text)
     text = _TENSOR.sub(lambda tensor: " " * len(tensor[0]), text)
     for found in (*_PAIR.finditer(text), *_BARE.finditer(text)):
-        if any(low <= found.start("value") < high for low, high in spans):
+        at = found.start("value")
+        if at > known or any(low <= at < high for low, high in spans):
             continue
         value = number(found["value"].lower())
         name = _name(found["name"], phase[1].lower() if phase else "", found.start())
@@ -203,6 +247,6 @@ def _name(found: str, phase: str, at: int) -> str:
     if not words or words[-1].lower() in _NO_NAME or any(map(_is_path, words)):
         return ""
     name = " ".join(words)
-    if not phase or has_phase(name) or name.lower() in ("lr", "learning rate", "time", "eta"):
+    if not phase or has_phase(name) or name.lower() in ("lr", "learning rate", "eta"):
         return f"{name}/loss" if name in ("learn", "test") else name
     return f"{phase}/{name}"

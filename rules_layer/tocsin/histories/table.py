@@ -40,5 +40,9 @@ class Table:
         if self._steps.carried:
             rows = "1 row" if self._steps.carried == 1 else f"{self._steps.carried:,} rows"
             left_out.append(f"{rows} without a step: the step of the row before is used")
+        if (copies := self._layout.counter.copies) > 1:
+            left_out.append(
+                f"{copies} rows of each step, as {copies} processes write: the first counts"
+            )
         counter = self._layout.counter.columns
         return self._rows.form, " and ".join(counter) or BY_ORDER, left_out

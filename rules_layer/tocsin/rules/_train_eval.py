@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
@@ -83,12 +83,17 @@ class FinishedEvaluation:
     recovered: float
     costs: Sequence[float]
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """Return the noise: the mean deviation of the last evaluations from their neighbours."""
         costs = self.costs
         turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
         return fmean(turns or [0.0])
+
+    @property
+    def clear(self) -> float:
+        """Return the least change that is more than noise."""
+        return _CLEAR * self.noise
 
     @property
     def risen(self) -> int:
@@ -107,7 +112,7 @@ class FinishedEvaluation:
         """Return whether the loss fell clearly from the first evaluation to its best: by more than
         its noise, and by a fifth of the best.
         """
-        return self.first - self.best > max(_CLEAR * self.noise, abs(self.best) / 5)
+        return self.first - self.best > max(self.clear, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
         """Return whether the loss is clearly above its best.
@@ -118,9 +123,7 @@ class FinishedEvaluation:
         """
         fell = self.first - self.best
         by = share * fell if self.improved else max(fell, _LEAST * abs(self.best))
-        least = max(
-            min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _RECOVERED * self.recovered
-        )
+        least = max(min(by, _ENOUGH * abs(self.best)), self.clear, _RECOVERED * self.recovered)
         return self.level > self.best and self.level - self.best >= least
 
     @property
@@ -188,14 +191,37 @@ def is_metric_of_trees(name: str) -> bool:
     return bool(_METRIC.search(name))
 
 
+Followed = tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]
+"""A state after a step, the evaluations that the step ends, and its training losses."""
+
+_MOST_REMEMBERED = 16  # of the newest results, by the identity of what they follow from
+_newest: dict[tuple[Any, ...], tuple[object, Followed]] = {}
+
+
 def follow_losses(
     state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
-) -> tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]:
+) -> Followed:
     """Return the state after this step, the evaluations that it ends, and its training losses.
 
     EVAL steps are one evaluation if no step of another mode is between them, saved or not. Any
-    other step with validation losses (XGBoost) is an evaluation by itself.
+    other step with validation losses (XGBoost) is an evaluation by itself. Rules that follow the
+    same losses get the same state, which is computed once.
     """
+    tensors = tuple(tensors)
+    begun = id(state) if state else 0
+    key = (begun, step.step, step.mode, step.mode_step, direction, *map(id, tensors))
+    known = _newest.get(key)
+    if known is None:
+        if len(_newest) >= _MOST_REMEMBERED:
+            _newest.clear()
+        followed = _follow(state, step, tensors, direction)
+        known = _newest[key] = (state, tensors), followed  # an identity is that of a live object
+    return known[1]
+
+
+def _follow(
+    state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
+) -> Followed:
     phase = step.step - step.mode_step if step.mode is Mode.EVAL else -1 - step.step
     train: dict[str, Any] = dict(state.get("train", {}))
     series: dict[str, Any] = dict(state.get("eval", {}))

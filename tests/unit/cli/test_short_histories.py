@@ -13,6 +13,9 @@ import pytest
 FLAT = [0.6931 + 0.001 * (-1) ** at for at in range(28)]
 LEARNS = [0.1 + 2 * math.exp(-at / 4) for at in range(28)]
 
+TURNS = [abs(at - 8) / 10 + 0.5 for at in range(28)]  # an evaluation loss, best at epoch 8
+RISES = [0.9 - 0.4 * 0.9**at for at in range(28)]
+
 
 def table(**columns: Sequence[float]) -> str:
     """A CSV of epochs."""
@@ -45,6 +48,12 @@ def verdicts(tocsin, path: Path) -> tuple[set[str], list[str]]:
             {"ScoreLost"},
         ),
         ({"loss": LEARNS, "val_accuracy": [0.9 - 0.4 * 0.8**at for at in range(28)]}, set()),
+        ({"loss": LEARNS, "val_loss": TURNS}, {"Overtraining", "Overfit"}),
+        ({"loss": LEARNS, "val_loss": TURNS, "val_acc": RISES}, set()),
+        (
+            {"loss": LEARNS, "val_loss": TURNS, "val_acc": [0.9] * 28},
+            {"Overtraining", "Overfit"},
+        ),
         ({"loss": LEARNS, "reward": [math.nan] * 28}, set()),
         ({"loss": LEARNS, "val_loss": [math.nan if at > 20 else 1.0 for at in range(28)]}, None),
     ],
@@ -56,6 +65,9 @@ def verdicts(tocsin, path: Path) -> tuple[set[str], list[str]]:
         "explodes in 10 epochs",
         "loses its accuracy",
         "gains accuracy",
+        "overfits",
+        "overfits by its loss, gains accuracy",
+        "overfits and gains nothing",
         "a metric that is not known",
         "an evaluation that is not finite",
     ],

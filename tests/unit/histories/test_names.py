@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.histories.names import is_score, role_of, with_phase_first
-from tocsin.model import Role
+from tocsin.histories.names import is_score, kind_of_losses, role_of, with_phase_first
+from tocsin.model import ACTING, COMPETING, Role
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from tocsin.model import Role
             "mse batch_error trainLoss cross_entropy trainloss learn/RMSE loss_train total_loss",
             Role.LOSS,
         ),
+        ("loss_dice iou_loss train/dice_loss_0 loss/loss_acc", Role.LOSS),
+        ("loss/dice Loss/accuracy dice loss_grad loss_weight", Role.METRIC),
         (
             "accuracy auc f1 loss_scale terror AP-error precision_error best_loss error_code",
             Role.METRIC,
@@ -58,5 +60,18 @@ def test_phase_first(name: str, expected: str) -> None:
 def test_scores() -> None:
     scores = "accuracy val_acc mIoU mean_io_u val/iou ValSpearman kappa metrics/mAP50 rouge1"
     assert [name for name in scores.split() if not is_score(name)] == []
-    others = "loss audio accuracy_loss pearl idiom studio_u reward lr"
+    others = "loss_dice iou_loss loss audio accuracy_loss pearl idiom studio_u reward lr"
     assert [name for name in others.split() if is_score(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ("loss avg_return", ACTING),
+        ("loss episode_return mean_returns", ACTING),
+        ("loss returned", None),
+        ("gen_loss disc_loss", COMPETING),
+    ],
+)
+def test_kind_of_losses(names: str, kind: str | None) -> None:
+    assert kind_of_losses(names.split()) == kind

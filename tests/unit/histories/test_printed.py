@@ -182,7 +182,58 @@ def test_rows_without_a_loss_do_not_decide_what_counts(tmp_path: Path) -> None:
         ("epoch 3: learning rate 0.001 -> 0.0001, loss 0.5", {"loss": 0.5}),
         ("INFO:absl:  name = crf_loss/transition:0, shape = (9, 9)", {}),
         ("  ep007 loss=0.25 std=0.5", {"loss": 0.25, "std": 0.5}),
+        ("epoch 1, phase train, step 10, loss_train, 0.75", {"loss_train": 0.75}),
+        ("Saved new best model at epoch 3 with val loss 0.5", {}),
+        ("Epoch 3 loss: 0.25, val loss: 0.5 <- best", {"loss": 0.25, "val loss": 0.5}),
+        ("Epoch 3 loss 0.25 | train 3.5s | Acc 90.5%", {"loss": 0.25, "Acc": 90.5}),
+        (
+            "12:00:00.000 [main] INFO ScoreIterationListener - Score at iteration 100 is 0.75",
+            {"loss": 0.75},
+        ),
+        (
+            "Epoch(val) [10][2/6]  eta: 0:00:07  time: 1.5  data_time: 1.25",
+            {"val/time": 1.5, "val/data_time": 1.25},
+        ),
     ],
 )
 def test_what_is_no_value_or_no_name(line: str, expected: dict[str, float]) -> None:
     assert parsed(line)[1] == expected
+
+
+def test_a_configuration_that_is_printed_twice_is_no_history(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    printed = "MODEL:\n  DROPOUT: 0.1\n  GAUSSIAN_ERROR: 0.25\n"
+    path.write_text(f"Starting from epoch 0\n{printed}Starting from iteration 0\n{printed}")
+    with pytest.raises(BadHistory, match="neither a run nor a history"):
+        reader_of(path)
+
+
+@pytest.mark.parametrize("updates", [[99], [1, 50, 99]])
+def test_bars_of_keras(tmp_path: Path, updates: list[int]) -> None:
+    """The last update of a bar that a file keeps beside the full one is left out; a bar whose
+    updates are all there is a curve."""
+    path = tmp_path / "train.log"
+    path.write_text(
+        "".join(
+            f"Epoch {epoch}/5\n"
+            + "".join(f"{at}/100 [===>...] - ETA: 1s - loss: {9 - epoch}.5\n" for at in updates)
+            + f"100/100 [=======] - 2s 20ms/step - loss: {9 - epoch} - val_loss: {9 - epoch}\n"
+            for epoch in range(1, 6)
+        )
+    )
+    run, line = read(path)
+    losses = [*curve(run, "loss").values()]
+    if len(updates) == 1:
+        assert losses == [8.0, 7.0, 6.0, 5.0, 4.0]
+        assert "5 steps by epoch (1–5)" in line
+    else:
+        assert len(losses) == 20
+    assert [*curve(run, "val_loss").values()] == [8.0, 7.0, 6.0, 5.0, 4.0]
+
+
+def test_a_bar_that_breaks_off_counts(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    bars = [f"{100 if at < 3 else 40}/100 [==>..] - ETA: 1s - loss: {4 - at}\n" for at in range(4)]
+    path.write_text("".join(f"Epoch {at + 1}/9\n{bar}" for at, bar in enumerate(bars)))
+    run, _ = read(path)
+    assert [*curve(run, "loss").values()] == [4.0, 3.0, 2.0, 1.0]

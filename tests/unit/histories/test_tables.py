@@ -324,3 +324,55 @@ def test_two_tables_in_turns(tmp_path: Path) -> None:
     run, line = read(path)
     assert curve(run, "loss") == {n: 8.0 - n for n in range(8)}
     assert "MeanGate (as '[0.2 0.7]')" in line
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_lines_that_are_series(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text(
+        "".join(", ".join(f"{90 - at}" for at in range(50)) + ",\n" for _ in range(lines))
+    )
+    run, line = read(path)
+    assert curve(run, "losses") == {at: 90.0 - at for at in range(50)}
+    assert len(curve(run, "losses.1")) == 50 * (lines - 1)
+    assert "read as CSV (each line is a series): 50 steps by row number" in line
+
+
+def test_a_short_row_of_numbers_is_no_history(tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text("0.5, 0.25, 0.125\n")
+    with pytest.raises(BadHistory, match="its first line has numbers, not column names"):
+        as_run(reader_of(path), pytest.fail)
+
+
+@pytest.mark.parametrize("late", [0, 3], ids=["in turns", "one process is ahead"])
+def test_rows_of_two_processes(tmp_path: Path, late: int) -> None:
+    path = tmp_path / "log.jsonl"
+    steps = [*range(10, 810, 10)]
+    rows = sorted(
+        [(at, 0, step) for at, step in enumerate(steps)]
+        + [(at + late, 1, step) for at, step in enumerate(steps)]
+    )
+    path.write_text(
+        of_lines(*({"current_steps": s, "loss": 900.0 - s + rank} for _, rank, s in rows))
+    )
+    run, line = read(path)
+    assert curve(run, "loss") == {step: 900.0 - step for step in steps}
+    assert "80 steps by current_steps (10–800)" in line
+    assert "2 rows of each step, as 2 processes write: the first counts" in line
+
+
+def test_rows_of_training_and_evaluation_at_the_same_step_are_no_copies(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [[{"step": at, "loss": 90.0 - at}, {"step": at, "val_loss": 9.0}] for at in range(40)]
+    path.write_text(of_lines(*(row for pair in rows for row in pair)))
+    run, line = read(path)
+    assert len(curve(run, "loss")) == len(curve(run, "val_loss")) == 40
+    assert "processes" not in line
+
+
+def test_two_trainings_are_not_two_processes(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"{step},{9 - step}\n" for step in range(8)]
+    path.write_text("".join(["step,loss\n", *rows, *rows]))
+    assert "training 2 of 2" in read(path)[1]

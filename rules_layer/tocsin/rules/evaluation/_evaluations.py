@@ -11,6 +11,7 @@ from tocsin.model import Mode
 from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import Direction, Point
 from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, read_losses, select_losses
+from tocsin.rules.evaluation._scores import are_better, follow_scores
 from tocsin.rules.evaluation._starts import Start, is_known, with_starts
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, sites
 
@@ -22,7 +23,8 @@ class Evaluations:
     """The evaluations that a step ends, and the training losses in it.
 
     ``state``: what a rule keeps of them: ``losses``, as ``follow_losses`` does; ``starts``, the
-    first losses of the untrained model; ``won``, the advantage over a constant guess.
+    first losses of the untrained model; ``won``, the advantage over a constant guess; ``scores``,
+    as ``follow_scores`` does.
     """
 
     state: State
@@ -33,6 +35,10 @@ class Evaluations:
     def followed(self) -> State:
         losses: State = self.state["losses"]
         return losses
+
+    def improves(self, now: FinishedEvaluation) -> bool:
+        """Return whether most scores are clearly better than at the best evaluation of a loss."""
+        return are_better(self.state["scores"], now.name)
 
     def lost(self, now: FinishedEvaluation) -> float | None:
         """Return the share that is lost of what evaluations had won over a constant guess, or else
@@ -58,13 +64,20 @@ def follow_evaluations(
     *,
     with_start: bool,
 ) -> Evaluations:
-    """Add a step to the memory of evaluations; ``with_start``: also of the untrained model."""
+    """Add a step to the memory of evaluations.
+
+    with_start: also of the untrained model, and of the scores of evaluations.
+    """
     losses = select_losses(step.tensors["losses"], regex)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, direction)
     starts = state.get("starts", {})
     starts = with_starts(starts, step, trained, followed) if with_start else starts
     won = _with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
-    return Evaluations({"losses": followed, "starts": starts, "won": won}, finished, trained)
+    scores: State = state.get("scores", {})
+    if with_start and not regex:
+        scores = follow_scores(scores, step, step.tensors["losses"], finished)
+    after = {"losses": followed, "starts": starts, "won": won, "scores": scores}
+    return Evaluations(after, finished, trained)
 
 
 def _with_evaluation(

@@ -27,7 +27,8 @@ class Overfit(Rule):
     ``least_rise`` of their advantage over a constant prediction, or over the untrained model. A
     loss that was best in the first evaluation and rose in each of the last five is enough on its
     own. Takes medians of three evaluations, and waits for the fifth; an error rate must have fallen
-    clearly at least once.
+    clearly at least once. Does not fire while most scores of the evaluations, such as an accuracy,
+    are clearly better than at the best loss.
 
     Profile ``sagemaker`` is Amazon's documented rule: (validation − training) / training above
     ``ratio_threshold`` is enough. An evaluation is the EVAL steps between two training steps, or
@@ -76,6 +77,7 @@ class Overfit(Rule):
         streaks = dict(state.get("streaks", {}))
         for now in finished:
             overfits = self._overfits(now) and (now.always_rose or self._loses(seen.lost(now)))
+            overfits = overfits and not seen.improves(now)
             streaks[now.name] = streaks.get(now.name, 0) + 1 if overfits else 0
         state = {**seen.state, "streaks": streaks}
         if not has_pair(seen.followed):

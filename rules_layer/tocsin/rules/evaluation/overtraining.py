@@ -24,8 +24,9 @@ class Overtraining(Rule):
     noise, and by ``least_rise`` of its improvement and of its advantage over a constant prediction
     or the untrained model. Takes medians of three evaluations, and waits for the fifth. A loss that
     levels off has converged and does not fire; nor does one whose training loss rises by half as
-    much, since then the training diverges or has a new learning rate. The name is that of
-    Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
+    much, since then the training diverges or has a new learning rate. Does not fire while most
+    scores of the evaluations, such as an accuracy, are clearly better than at the best loss. The
+    name is that of Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.
 
     Profile ``sagemaker`` is Amazon's documented rule, which fires on every run that has converged:
     no new best, by ``delta``, for ``patience_train`` saves of a training loss or for
@@ -79,7 +80,8 @@ class Overtraining(Rule):
         marks: dict[str, Mark] = dict(state.get("marks", {}))
         found = []
         for now in seen.finished:
-            marks[now.name] = self._evaluated(marks.get(now.name), now, seen.lost(now))
+            lost = 0.0 if seen.improves(now) else seen.lost(now)
+            marks[now.name] = self._evaluated(marks.get(now.name), now, lost)
             best, stalled = marks[now.name]
             if stalled >= self.patience_validation:
                 patience = self.patience_validation
