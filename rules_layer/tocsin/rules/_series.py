@@ -50,9 +50,6 @@ _NAME = attrgetter("name")
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-_MOST_REMEMBERED = 16  # sets of tensors
-
-
 class Point(msgspec.Struct, frozen=True):
     """A scalar at a step: the mean over workers.
 
@@ -93,7 +90,7 @@ def points(
     key = (id(tensors), step.mode, direction)
     known = _newest.get(key)
     if known is None:
-        if len(_newest) >= _MOST_REMEMBERED:
+        if len(_newest) >= MOST_SERIES:
             _newest.clear()
         found = tuple(islice(_points(step.mode.name, tensors, direction), MOST_SERIES))
         known = _newest[key] = tensors, found  # an identity is that of a live object

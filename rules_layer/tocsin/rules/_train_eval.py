@@ -194,7 +194,7 @@ def is_metric_of_trees(name: str) -> bool:
 Followed = tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]
 """A state after a step, the evaluations that the step ends, and its training losses."""
 
-_MOST_REMEMBERED = 16  # of the newest results, by the identity of what they follow from
+# The newest results, by the identity of what they follow from.
 _newest: dict[tuple[Any, ...], tuple[object, Followed]] = {}
 
 
@@ -212,7 +212,7 @@ def follow_losses(
     key = (begun, step.step, step.mode, step.mode_step, direction, *map(id, tensors))
     known = _newest.get(key)
     if known is None:
-        if len(_newest) >= _MOST_REMEMBERED:
+        if len(_newest) >= MOST_SERIES:
             _newest.clear()
         followed = _follow(state, step, tensors, direction)
         known = _newest[key] = (state, tensors), followed  # an identity is that of a live object

@@ -35,8 +35,9 @@ def are_better(state: State, loss: str) -> bool:
     """Return whether most scores are clearly better now than at the best evaluation of a loss."""
     levels: Mapping[str, Any] = state.get("levels", {})
     before: Mapping[str, float] = state.get("at_best", {}).get(loss, {})
-    better = [level + least < before[n] for n, (level, least) in levels.items() if n in before]
-    return 2 * sum(better) > len(better)
+    known = {name: now for name, now in levels.items() if name in before}
+    better = [name for name, (level, least) in known.items() if level + least < before[name]]
+    return 2 * len(better) > len(known)
 
 
 def _is_score(step: Step, tensor: Tensor) -> bool:
