@@ -58,6 +58,8 @@ def _is_the_error(call: LossCall, event: events.Backward) -> bool:
     """Return whether a loss is the error of a model's output, or a multiple, and nothing else."""
     if call.name not in _REGRESSIONS or call.target.shape != call.prediction.shape:
         return False
+    if not any(call.target.stride()):  # one number, expanded on purpose
+        return False
     if any(each.requires_grad for each in event.inputs.tensors):
         return False
     prediction, value = _node(call.prediction), _node(call.value)
