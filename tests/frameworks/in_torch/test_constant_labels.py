@@ -72,4 +72,4 @@ def test_labels_that_are_one_number(name: str, run: Path) -> None:
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
     found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert ("labels_identical" in found) is expected
+    assert ("targets_identical" in found) is expected

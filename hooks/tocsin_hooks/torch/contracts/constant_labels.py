@@ -51,7 +51,7 @@ class ConstantLabels:
         self._value, self._labels, self._saves = value, self._labels + len(labels), self._saves + 1
         if self._labels >= _ENOUGH and self._saves >= _SAVES:
             self._over = True
-            self._found("labels_identical", call.place)
+            self._found("targets_identical", call.place)
 
 
 def _is_the_error(call: LossCall, event: events.Backward) -> bool:
