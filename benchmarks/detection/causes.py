@@ -32,7 +32,7 @@ _NAMED = {
     "imbalance": "ClassImbalance ConstantOutput class_weights_inverted labels_identical",
     "inputs": (
         "NotNormalizedData TrainEvalInputs LossGap FirstEpochGap Overfit FewSamples "
-        "constant_input tokens_identical"
+        "constant_input tokens_identical targets_identical"
     ),
     "kept-gradients": f"{_WORSE} GradientExplosion UpdateTooLarge gradients_not_cleared",
     "leak": (

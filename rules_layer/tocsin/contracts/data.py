@@ -79,10 +79,17 @@ DATA = (
     Contract(
         "labels_identical",
         Severity.WARNING,
-        "all labels are the same class or number, or all pixels of the masks are 0",
+        "all labels of a batch are the same class, or all pixels of its masks are 0",
         "the model learns to predict nothing else",
         "inspect the labels that the loss receives: masks divided by 255 or filled with ignored "
-        "pixels, numbers cast to integers, data sorted by class",
+        "pixels, data sorted by class",
+    ),
+    Contract(
+        "targets_identical",
+        Severity.WARNING,
+        "all targets of a regression are the same number",
+        "the model learns to predict nothing else",
+        "inspect the targets that the loss receives: were they cast to integers, or overwritten?",
     ),
     Contract(
         "constant_input",

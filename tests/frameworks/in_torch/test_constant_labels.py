@@ -44,6 +44,10 @@ CASES: dict[str, tuple[Callable[[Any], Any], bool]] = {
         lambda m: F.l1_loss(m(torch.randn(SIZE, 8)).squeeze(1), torch.full((SIZE,), 5.3)) * 2,
         True,
     ),
+    "one number that is expanded": (
+        lambda m: F.mse_loss(m(torch.randn(SIZE, 8)), torch.tensor(0.5).expand(SIZE, 1)),
+        False,
+    ),
     "of single samples": (lambda m: F.mse_loss(m(torch.randn(1, 8)), torch.zeros(1, 1)), False),
     "mostly zero": (mostly_zero, False),
     "of an equation": (residual, False),
@@ -68,4 +72,4 @@ def test_labels_that_are_one_number(name: str, run: Path) -> None:
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
     found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert ("labels_identical" in found) is expected
+    assert ("targets_identical" in found) is expected

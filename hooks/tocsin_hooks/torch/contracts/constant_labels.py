@@ -51,12 +51,14 @@ class ConstantLabels:
         self._value, self._labels, self._saves = value, self._labels + len(labels), self._saves + 1
         if self._labels >= _ENOUGH and self._saves >= _SAVES:
             self._over = True
-            self._found("labels_identical", call.place)
+            self._found("targets_identical", call.place)
 
 
 def _is_the_error(call: LossCall, event: events.Backward) -> bool:
     """Return whether a loss is the error of a model's output, or a multiple, and nothing else."""
     if call.name not in _REGRESSIONS or call.target.shape != call.prediction.shape:
+        return False
+    if not any(call.target.stride()):  # one number, expanded on purpose
         return False
     if any(each.requires_grad for each in event.inputs.tensors):
         return False
