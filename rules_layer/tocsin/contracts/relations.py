@@ -41,7 +41,6 @@ UNLESS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "optimizer_without_gradient": (
             "no_gradient",
             "optimizer_of_another_model",
-            "part_detached",
             "update_without_backward",
         ),
     }

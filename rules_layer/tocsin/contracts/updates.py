@@ -58,10 +58,9 @@ UPDATES = (
     Contract(
         "optimizer_without_gradient",
         Severity.WARNING,
-        "most parameters of an optimizer never get a gradient",
-        "their part of the model is not trained: its output is cut off from the loss",
-        "look for detach(), no_grad() or another model's output between this part and its loss; if "
-        "intended, leave this part out of the optimizer",
+        "an optimizer holds parameters that never get a gradient",
+        "its part of the model is not trained: the output is detached before the loss",
+        "look for detach(), no_grad() or another model's output between this part and its loss",
     ),
     Contract(
         "parameter_in_no_optimizer",

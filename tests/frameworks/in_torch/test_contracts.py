@@ -669,38 +669,6 @@ def test_a_critic_that_is_updated_before_the_model_clears_its_gradients(run: Pat
     assert broken(run) == {}
 
 
-class Trunk(nn.Module):
-    """A trunk of ``width`` units, perhaps without gradients, and a head."""
-
-    def __init__(self, width: int, mode: str) -> None:
-        super().__init__()
-        self.trunk, self.head, self.mode = nn.Linear(8, width), nn.Linear(width, 4), mode
-        self.unused = nn.Linear(2, 2)
-
-    def forward(self, x: Any) -> Any:
-        with torch.set_grad_enabled(self.mode != "no_grad"):
-            found = self.trunk(x).relu()
-        return self.head(found.detach() if self.mode == "detach" else found)
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("no_grad", {"optimizer_without_gradient"}),
-        ("detach", {"part_detached"}),
-        ("trained", set()),
-    ],
-)
-def test_a_trunk_without_gradients(mode: str, expected: set[str], run: Path) -> None:
-    assert set(train(run, Trunk(16, mode), classify)) == expected
-
-
-def test_a_trunk_without_gradients_that_no_optimizer_holds(run: Path) -> None:
-    model = Trunk(16, "no_grad")
-    optimizer = torch.optim.SGD(model.head.parameters(), 1e-2)
-    assert set(train(run, model, classify, optimizer=optimizer)) == set()
-
-
 def test_a_generator_that_is_cut_off(run: Path) -> None:
     parts = nn.ModuleDict({"generator": net(8), "critic": net(1)})
     ours = [torch.optim.Adam(each.parameters(), 1e-3) for each in parts.values()]

@@ -28,7 +28,6 @@ _LATE = 1000  # updates, after which what is frozen or still at first is not so 
 _STILL = 100  # updates of an optimizer, all with a rate of 0
 _MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
-_IDLE = _UPDATES + _IN_A_ROW  # updates: what cuts parameters off is found before
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
@@ -100,8 +99,9 @@ class UpdateContracts:
             useless = without and seen and not self._remembered.any_changed(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_not_cleared", optimizer, holds=id(optimizer) in self._kept_now)
-            idle = self._is_mostly_idle(trained)
-            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_IDLE)
+            idle = without and bool(trained)
+            idle = idle and not any(map(self._remembered.has_changed, trained))
+            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
         still = all(map(_zero_lr, self._known()))  # one alone may begin later: see ``_judge_late``
         self._count("learning_rate_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
@@ -194,13 +194,6 @@ class UpdateContracts:
         self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
         if self._in_a_row[key] == enough:
             self._found(name)
-
-    def _is_mostly_idle(self, trained: Iterable[Any]) -> bool:
-        """Return whether most of what an optimizer is to train never got a gradient."""
-        sizes = Counter[bool]()
-        for each in trained:
-            sizes[each.grad is None and not self._remembered.has_changed(each)] += each.numel()
-        return sizes[True] > sizes[False]
 
     def _forgotten(self, root: Any) -> bool:
         """Return whether there are parameters with a gradient that nobody updates."""
