@@ -40,7 +40,7 @@ from tocsin.aws.limits import Shares, issue_caps
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.evaluation import Checkpoint, Hint, JobEnded, check, end_job, evaluate, memory_ports
-from tocsin.evaluation import checkpoint as checkpoints
+from tocsin.evaluation import checkpoint_format
 from tocsin.evaluation.ports import JobDirectory
 from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
 from tocsin.owners import owner_of
@@ -594,7 +594,7 @@ class Room:
 
 def limit_checkpoints(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Limit the size of a decompressed checkpoint, in bytes."""
-    monkeypatch.setattr(checkpoints, "MOST_BYTES", most)
+    monkeypatch.setattr(checkpoint_format, "MOST_BYTES", most)
 
 
 def limit_groups(monkeypatch: pytest.MonkeyPatch, most: int) -> None:

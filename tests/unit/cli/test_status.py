@@ -114,7 +114,7 @@ def test_one_run(tocsin, known, ill):
 @pytest.mark.parametrize(
     ("captured", "code", "first", "row"),
     [
-        ("gradient", 0, "no loss was captured: 14 rules cannot judge", "NoIssuesFound"),
+        ("gradient", 0, "no loss was captured: 15 rules cannot judge", "NoIssuesFound"),
         ("loss", 2, f"run      {RUN}", "not judged"),
     ],
 )
