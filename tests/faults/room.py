@@ -39,8 +39,16 @@ from tocsin.aws.known_runs import KnownRuns
 from tocsin.aws.limits import Shares, issue_caps
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
-from tocsin.evaluation import Checkpoint, Hint, JobEnded, check, end_job, evaluate, memory_ports
-from tocsin.evaluation import checkpoint_format
+from tocsin.evaluation import (
+    Checkpoint,
+    Hint,
+    JobEnded,
+    check,
+    checkpoint_format,
+    end_job,
+    evaluate,
+    memory_ports,
+)
 from tocsin.evaluation.ports import JobDirectory
 from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
 from tocsin.owners import owner_of
