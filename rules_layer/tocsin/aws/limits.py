@@ -150,7 +150,7 @@ def issue_caps(metrics: int) -> Mapping[str, Cap]:
 
 
 _Level = tuple[str, str, int]
-"""Who has a cap: the key of its item, whose it is, and the cap."""
+"""A limit: the key of its item, whose it is, and the cap."""
 
 
 @dataclass(frozen=True)
@@ -192,15 +192,15 @@ class Shares:
         A name counts once in a period, however often it is used.
         """
         *own, of_all = self._levels(kind, run)
-        whose, _, _ = own[0]
-        asked = [name for name in dict.fromkeys(names) if (whose, name) not in self.answers]
+        key, _, _ = own[0]
+        asked = [name for name in dict.fromkeys(names) if (key, name) not in self.answers]
         if len(self.answers) >= _MOST_ANSWERS:
             self.answers.clear()
             asked = [*dict.fromkeys(names)]
         if asked:
             refused = self._admit(kind, own, of_all, {_short(name): name for name in asked})
-            self.answers.update({(whose, name): refused.get(name) for name in asked})
-        answers = {name: self.answers[whose, name] for name in names}
+            self.answers.update({(key, name): refused.get(name) for name in asked})
+        answers = {name: self.answers[key, name] for name in names}
         return {name: why for name, why in answers.items() if why is not None}
 
     def _admit(

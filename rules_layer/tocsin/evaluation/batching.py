@@ -83,7 +83,7 @@ def handle_batch(
 
 
 def in_turns(found: Iterable[Work], owner: Callable[[str], str]) -> list[Work]:
-    """The first run of each owner, then the second of each …; last those that continue."""
+    """Order work: the first run of each owner, then the second of each; continued ones last."""
     runs_before, ranked = Counter[str](), list[tuple[bool, int, Work]]()
     for work in found:
         subject = work.subject

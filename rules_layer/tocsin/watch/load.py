@@ -80,7 +80,8 @@ def encode_watch(watch: Watch) -> bytes:
     """A Watch as the content of ``watch.json``."""
     content = msgspec.to_builtins(dataclasses.replace(watch, capture=Capture()))
     content["capture"] = plain_capture(watch.capture)
-    for key in ("machine", "extend_profile", "disable"):  # an older deployment knows not all
+    # No machine is watched without its key, and an older deployment refuses keys it does not know.
+    for key in ("machine", "extend_profile", "disable"):
         if not content[key]:
             del content[key]
     for silence in content["silences"]:

@@ -121,7 +121,7 @@ def one_hot(model: Any) -> Any:
 
 
 def drawn(model: Any) -> Any:
-    """What a policy gradient with costs instead of rewards is computed of, shape (4)."""
+    """Return the log-probabilities of sampled actions, shape (4), as a policy gradient has."""
     policy = torch.distributions.Categorical(logits=model(torch.randn(4, 3)))
     return policy.log_prob(policy.sample())
 

@@ -93,12 +93,12 @@ def learn(
     loss: Callable[[Any, Any, Any], Any] = squares,
     overwritten: bool = False,
     renewed: int = 0,
-    anew: int = 0,
+    copied: int = 0,
     chooses: bool = False,
     detached: bool = False,
     deleted: bool = False,
 ) -> set[str]:
-    """``renewed`` copies weights every so many updates, ``anew`` makes another copy then. The model
+    """``renewed`` copies weights every so many updates, ``copied`` makes another copy. The model
     itself ``chooses`` the next action, as in double Q-learning. The targets are ``detached``, or
     computed without gradients. The copy is ``deleted`` before the hook is closed."""
     torch.manual_seed(0)
@@ -120,7 +120,7 @@ def learn(
             if renewed and update % renewed == renewed - 1:
                 for old, new in zip(target.parameters(), model.parameters(), strict=True):
                     old.data.copy_(0.1 * new.data + 0.9 * old.data)
-            if anew and update % anew == anew - 1:
+            if copied and update % copied == copied - 1:
                 target = copy.deepcopy(model)
         if deleted:
             del target
@@ -170,8 +170,8 @@ def test_a_copy_that_is_never_renewed_and_deleted_at_the_end(run: Path) -> None:
         {"updates": 622, "renewed": 1, "detached": True},
         {"updates": 622, "renewed": 600},
         {"updates": 80, "renewed": 1, "chooses": True},
-        {"updates": 622, "anew": 250},
-        {"updates": 622, "anew": 550, "deleted": True},
+        {"updates": 622, "copied": 250},
+        {"updates": 622, "copied": 550, "deleted": True},
         {"updates": 622, "renewed": 200, "deleted": True},
         {"updates": 300},  # it may come
         {"updates": 622, "loss": all_actions},  # a teacher with samples of its own

@@ -306,17 +306,17 @@ def test_a_name_counts_once(table: Table) -> None:
     for _ in range(2):
         assert refused("b/1", "xy") == [("y", "this deployment's cap of 4")]
     assert refused("a/1", "x") == []
-    anew = shares(table, 3, 4, run=2)
-    assert anew.admit("issue", "s3://b/b/1", "x") == {}, "what is refused leaves no name"
-    assert len(anew.admit("issue", "s3://b/c/1", "pq")) == 2
+    larger = shares(table, 3, 4, run=2)
+    assert larger.admit("issue", "s3://b/b/1", "x") == {}, "what is refused leaves no name"
+    assert len(larger.admit("issue", "s3://b/c/1", "pq")) == 2
 
 
 def test_the_last_names_of_the_deployment_are_admitted_one_by_one(table: Table) -> None:
     some = shares(table, 9, 4, run=9)
     assert some.admit("issue", "s3://b/a/1", "xyz") == {}
     assert [*some.admit("issue", "s3://b/b/1", "pqr")] == ["q", "r"]
-    anew = shares(table, 9, 5, run=9)
-    assert [*anew.admit("issue", "s3://b/b/1", "pqr")] == ["r"]
+    larger = shares(table, 9, 5, run=9)
+    assert [*larger.admit("issue", "s3://b/b/1", "pqr")] == ["r"]
 
 
 def test_names_of_others_at_the_same_time_are_counted(table: Table) -> None:
