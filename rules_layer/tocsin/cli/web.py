@@ -200,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.MISDIRECTED_REQUEST)
         if origin is not None and origin not in {f"http://{host}" for host in hosts}:
             return self._refuse(HTTPStatus.FORBIDDEN)
+        if self.path == "/favicon.ico":  # browsers ask for one, and log a 404
+            return self._send(HTTPStatus.NO_CONTENT, b"", {"Cache-Control": "max-age=86400"})
         if waiting := self.server.waiting:
             return self._wait(waiting)
         asked = urlsplit(self.path)

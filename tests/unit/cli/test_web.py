@@ -121,6 +121,12 @@ def test_there_is_nothing_else(serve: Serve, tmp_path: Path, run: Path, path: st
     assert serve(tmp_path / "folder", several=True).get(path).status == 404
 
 
+def test_no_icon_is_no_error(serve: Serve, run: Path) -> None:
+    browser = serve(run)
+    browser.server.waiting = "evaluating"
+    assert browser.get("/favicon.ico").status == 204
+
+
 def test_a_folder_of_runs(serve: Serve, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     write(folder / "sick", 1.0, float("nan"))
