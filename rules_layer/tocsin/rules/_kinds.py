@@ -41,6 +41,11 @@ def kind_of_loss(tensor: Tensor) -> str | None:
     return _kind_by_name(tensor.name) or _MARKED.get(tensor.kind or "")
 
 
+def acts(loss: Tensor) -> bool:
+    """Return whether it is the loss of a model that acts."""
+    return kind_of_loss(loss) == "reinforcement"
+
+
 @lru_cache(MOST_NAMES)
 def _kind_by_name(name: str) -> str | None:
     found = _KIND.search(_CAMEL_CASE.sub("_", name).lower())
@@ -57,3 +62,8 @@ def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor],
     if "reinforcement" in kinds:
         kinds.pop("adversarial", None)  # the critics of an actor
     return [tensor for tensor, kind in known if not kind], " and ".join(kinds)
+
+
+def without_level(kinds: str) -> str:
+    """Return the reason why losses of these kinds are not judged."""
+    return f"the level of a loss has no meaning in {kinds} training"

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary
+from tocsin.model import ACTING, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.gradients.learning_rate_too_large import LearningRateTooLarge
 
@@ -23,6 +23,7 @@ def save(
     size: float | None = 10.0,
     mode: Mode = Mode.TRAIN,
     gradient_before: float | None = None,
+    kind: str | None = None,
 ) -> Step:
     """A step at which one weight of norm ``size`` has moved by ``move`` since the save before."""
     before = (Tensor("w", "worker_0", TensorSummary(l2=size)),)
@@ -39,7 +40,7 @@ def save(
                 previous=(Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient_before)),),
             ),
         ),
-        "losses": (Tensor("loss", "worker_0", losses),),
+        "losses": (Tensor("loss", "worker_0", losses, kind=kind),),
     }
     return Step(at, mode, at, 1000.0 + at, found)
 
@@ -68,6 +69,7 @@ def save(
             id="grows until it is NaN",
         ),
         pytest.param([save(at, 0.6) for at in range(8)], [], id="not by much"),
+        pytest.param([save(at, 5.0, kind=ACTING) for at in range(8)], [], id="of a policy"),
         pytest.param([save(at, 5.0, gradient=0.1) for at in range(8)], [], id="not beyond"),
         pytest.param([save(at, 5.0, loss=2.0 * 0.5**at) for at in range(8)], [], id="falls"),
         pytest.param(

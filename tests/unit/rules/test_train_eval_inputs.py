@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Role
+from tocsin.model import ACTING, Mode, Outcome, Role
 from tocsin.rules import Step
 from tocsin.rules.evaluation.train_eval_inputs import TrainEvalInputs
 
@@ -24,6 +24,7 @@ def run(
     eval_loss: float | None = 1.0,
     unit: float = 1.0,
     whole: bool = False,
+    kind: str | None = None,
 ) -> Iterator[Step]:
     """Twelve training steps, then four batches of an evaluation."""
     random = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def run(
         inputs = valued("X_input_0", x.astype(int) if whole else x, read=READ, role=Role.INPUT)
         loss = eval_loss if held else train_loss
         loss = first_loss if at == 0 and first_loss else loss
-        losses = () if loss is None else (valued("loss", loss, role=Role.LOSS),)
+        losses = () if loss is None else (valued("loss", loss, role=Role.LOSS, kind=kind),)
         mode = Mode.EVAL if held else Mode.TRAIN
         yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses})
 
@@ -45,6 +46,7 @@ def run(
     [
         (run(), HEALTHY),
         (run(255.0), VIOLATION),
+        (run(255.0, kind=ACTING), Outcome.NOT_APPLICABLE),
         (run(1 / 255), VIOLATION),
         (run(1 / 255, eval_loss=0.55), HEALTHY),  # samples may lie closer together
         (run(1 / 255, eval_loss=0.7, first_loss=12.0), HEALTHY),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
+from tocsin.rules._kinds import acts
 from tocsin.rules._series import LOSSES
 from tocsin.rules._verdicts import (
     HEALTHY,
@@ -63,7 +64,8 @@ class TrainEvalInputs(Rule):
     means of at least the share ``shifted`` of them differ by more than one standard deviation, or
     when a single one lies outside all training batches. Evaluation loss must be worse as well,
     where it is known: intended differences, such as noise in training only, do not fire. Ignores
-    integers (token ids, bytes), and inputs with a name like mask, index or length.
+    integers (token ids, bytes), inputs with a name like mask, index or length, and reinforcement
+    learning, where the model's actions change its inputs.
 
     For boosted trees, compares the quartiles of each column in the data sets given to ``train``,
     ten rounds after the first one, and fires at once when columns have swapped places.
@@ -104,6 +106,12 @@ class TrainEvalInputs(Rule):
             return {"columns": columns} if columns else state, verdict
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+        if any(acts(tensor) for tensor in step.tensors["losses"]):
+            state = {"acts": True}
+        if "acts" in state:
+            return state, not_applicable(
+                Reason.NO_TENSOR, "reinforcement learning, where actions change the inputs"
+            )
         known = [
             (tensor, found)
             for tensor in step.tensors["inputs"]

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Role
+from tocsin.rules._kinds import with_level, without_level
 from tocsin.rules._rule import Read, Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, points
 from tocsin.rules._window import rounded
@@ -68,13 +69,17 @@ class Update:
         return self.effect / steps / abs(loss) if loss else math.inf
 
 
-def missing_inputs(step: Step) -> str:
-    """Says which inputs are missing at a step; empty if none is."""
+def missing_inputs(step: Step, *, level: bool = False) -> str:
+    """Says which inputs are missing at a step; empty if none is. ``level``: for a rule that asks
+    whether a loss has fallen, a loss must have a level."""
     if step.mode not in TRAINING:
         return f"a step of mode {step.mode.name}"
     needed = (name for name in UPDATE_READS.tensors if name != "objectives")
     lacking = [name for name in needed if not step.tensors.get(name)]
-    return f"no {' and no '.join(lacking)}" if lacking else ""
+    if lacking or not level:
+        return f"no {' and no '.join(lacking)}" if lacking else ""
+    losses, kinds = with_level(step.tensors["losses"], named=False)
+    return "" if losses else without_level(kinds)
 
 
 def rate_to_try(step: Step, removed: float) -> str:

@@ -33,7 +33,8 @@ class LearningRateTooLarge(Rule):
     loss, with the larger gradient of both saves. Both are per step: for n steps between two saves
     |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves, has
     fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of ten
-    times that value. ExplodingTensor reports a loss that is not finite.
+    times that value. Ignores losses whose value does not show progress (reinforcement, adversarial,
+    metric, ranking, self-supervised). ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class LearningRateTooLarge(Rule):
         return replace(RATE_READS, tensors={**RATE_READS.tensors, "gradients": gradients})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if lacking := missing_inputs(step):
+        if lacking := missing_inputs(step, level=True):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
         state, update, loss = followed(state, step, 5)
         first = loss if state.get("first") is None else state["first"]

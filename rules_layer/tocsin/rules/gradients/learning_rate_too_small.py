@@ -64,7 +64,7 @@ class LearningRateTooSmall(Rule):
         return RATE_READS
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if lacking := missing_inputs(step):
+        if lacking := missing_inputs(step, level=True):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
         state, update, loss = followed(state, step, 5)
         if loss is None or update is None or not self._can_judge(update, loss):

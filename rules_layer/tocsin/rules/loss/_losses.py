@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules._curve import Memory
-from tocsin.rules._kinds import with_level
+from tocsin.rules._kinds import with_level, without_level
 from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
 from tocsin.rules._spikes import LOSSES_BETWEEN, with_spikes, without_spikes
@@ -57,7 +57,7 @@ def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
     found, kinds = with_level(step.tensors["losses"], named=named)
     if found or not kinds:
         return found, "no loss whose value is known"
-    return found, f"the level of a loss has no meaning in {kinds} training"
+    return found, without_level(kinds)
 
 
 def judge_losses(
