@@ -99,6 +99,10 @@ whatever its name is, and another one."""
 SCORES = "scores"
 """The kind of predictions in another unit than the labels: ranks, hazards, logarithms of odds."""
 
+IGNORE_INDEX = "ignore_index="
+"""How the kind of class labels begins, if their loss ignores one that is not negative: the label
+follows."""
+
 ACTING = "acting"
 """The kind of a loss of a model that acts before it is updated, as a policy does, or a model that
 learns from what it generated: its data follow from it, and the loss need not fall."""

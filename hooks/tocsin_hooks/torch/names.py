@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from tocsin.model import Role
+from tocsin.model import IGNORE_INDEX, Role
 from tocsin.tensors import named
 from torch import nn
 
@@ -148,19 +148,22 @@ def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]
     own = type(module).__name__
     shown = own if _LOSS.search(own) else f"{own}Loss"
     known = (named(f"{shown}_input_{place}") for place in (0, 1))
+    ignored = getattr(module, "ignore_index", None)
     predictions, labels = (
         name if role is not None else None
-        for name, role in zip(compared_names(own, call), known, strict=True)
+        for name, role in zip(compared_names(own, ignored, call), known, strict=True)
     )
     return predictions, labels
 
 
-def compared_names(loss: str, call: int = 0) -> tuple[Name, Name]:
-    """The names of predictions and labels that a loss compares, by a module or a function."""
+def compared_names(loss: str, ignored: Any, call: int = 0) -> tuple[Name, Name]:
+    """Return the names of predictions and labels that a loss compares, by a module or a function;
+    ``ignored``: its ``ignore_index``, if it has one."""
     again = f"_{call}" if call else ""
+    kind = f"{IGNORE_INDEX}{ignored}" if isinstance(ignored, int) and ignored >= 0 else None
     return (
         Name(f"{loss}_input_0{again}", ("predictions",), Role.PREDICTION, None),
-        Name(f"{loss}_input_1{again}", ("labels",), Role.LABEL, None),
+        Name(f"{loss}_input_1{again}", ("labels",), Role.LABEL, kind),
     )
 
 

@@ -399,6 +399,20 @@ def test_a_function_shows_what_it_compares(
     assert {"cross_entropy_input_0", "cross_entropy_input_1"} <= set(last)
 
 
+def by_function(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(scores, labels, ignore_index=0)
+
+
+@pytest.mark.parametrize("criterion", [by_function, nn.CrossEntropyLoss(ignore_index=0)])
+def test_the_label_that_a_loss_ignores(
+    net: nn.Module, run: Path, batch: Any, written: Read, criterion: Any
+) -> None:
+    with TorchHook.attach(net, run, **EVERY):
+        criterion(net(batch[0]), batch[1]).backward()
+    kinds = [each.kind for each in written(run)[FIRST].values() if each.role == Role.LABEL]
+    assert kinds == ["ignore_index=0"]
+
+
 def test_a_function_that_is_called_twice(
     net: nn.Module, run: Path, batch: Any, written: Read
 ) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -95,6 +96,25 @@ def test_labels_of_one_step(
     if sagemaker is not None:
         assert last(rule("sagemaker"), [step(0, labels)]).outcome is sagemaker
     assert last(rule("recommended"), [step(0, labels)]).outcome is recommended
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (None, VIOLATION),
+        ("ignore_index=0", HEALTHY),  # padding
+        ("ignore_index=1", VIOLATION),
+        ("ignore_index=7", VIOLATION),
+        ("ignore_index=" + "9" * 5000, VIOLATION),
+        ("ignore_index=x", VIOLATION),
+    ],
+)
+def test_labels_that_the_loss_ignores_do_not_count(kind: str | None, expected: Outcome) -> None:
+    padded = split(9900, 300, 270)
+    step_of = step(0, padded)
+    labels = tuple(replace(each, kind=kind) for each in step_of.tensors["labels"])
+    steps = [replace(step_of, tensors={"labels": labels, "predictions": ()})]
+    assert last(rule("recommended"), steps).outcome is expected
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,9 @@ class Confusion(Rule):
         labels = _named_first(step.tensors["labels"], self.labels)
         predictions = _named_first(step.tensors["predictions"], self.predictions)
         found = [
-            (tensor, *classes)
-            for tensor, known, guessed in worker_batches(labels, predictions)
-            if (classes := _classes(known, guessed)) is not None
+            (batch.labels, *classes)
+            for batch in worker_batches(labels, predictions)
+            if (classes := _classes(batch.values, batch.predicted)) is not None
         ]
         if not found:
             return state, not_applicable(Reason.NO_TENSOR, "no labels with predicted classes")

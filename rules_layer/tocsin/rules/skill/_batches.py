@@ -110,13 +110,13 @@ def scored_batches(step: Step) -> Iterator[Scored]:
     another model is to take for real, or not.
     """
     predictions = [each for each in step.tensors["predictions"] if each.kind != SCORES]
-    for label, values, predicted in worker_batches(step.tensors["labels"], predictions):
-        alike = values.size > 1 and bool((values == values.flat[0]).all())
-        if predicted is None or alike or (batch := score_batch(values, predicted)) is None:
+    for each in worker_batches(step.tensors["labels"], predictions):
+        alike = each.values.size > 1 and bool((each.values == each.values.flat[0]).all())
+        if alike or each.predictions is None or each.predicted is None:
             continue
-        tensor = next((each for each in predictions if each.value is predicted), label)
-        if batch.counts is not None or not _OUTPUT.search(tensor.name):
-            yield tensor, batch
+        batch = score_batch(each.values, each.predicted)
+        if batch and (batch.counts is not None or not _OUTPUT.search(each.predictions.name)):
+            yield each.predictions, batch
 
 
 def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:

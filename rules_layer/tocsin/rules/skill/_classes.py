@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tocsin.model import IGNORE_INDEX
 from tocsin.rules._rule import Tensor
 
 Classes = NDArray[np.int64]
@@ -22,13 +24,27 @@ _PREDICTIONS = re.compile(r"(.*)_input_0(.*)")
 # What these compare are not labels with predictions of them.
 _OTHER_LOSSES = re.compile(r"kl_?div|poisson|gaussian|ctc|cosine|embedding|triplet|margin|ranking")
 
+_IGNORES = re.compile(IGNORE_INDEX + r"([0-9]{1,18})")
 _IGNORED = -100  # PyTorch's losses ignore this label: padding, parts of words
+
+
+@dataclass(frozen=True)
+class WorkerBatch:
+    """The labels of a worker, and their predictions, if there are any.
+
+    ``values`` and ``predicted`` are those of the samples whose label the loss does not ignore.
+    """
+
+    labels: Tensor
+    values: NDArray[Any]
+    predictions: Tensor | None
+    predicted: NDArray[Any] | None
 
 
 def worker_batches(
     labels: Iterable[Tensor], predictions: Sequence[Tensor]
-) -> Iterator[tuple[Tensor, NDArray[Any], NDArray[Any] | None]]:
-    """Yield the first labels of each worker, their values, and their predictions.
+) -> Iterator[WorkerBatch]:
+    """Yield the first labels of each worker and their predictions.
 
     These are of the same loss: what a hook saves as ``X_input_1`` was compared with ``X_input_0``.
     Labels of another name belong to the first predictions of as many samples. Leaves out losses
@@ -43,14 +59,29 @@ def worker_batches(
         seen.add(label.worker)
         samples = _samples(label.value)
         matching = (
-            each.value
+            each
             for each in predictions
             if each.worker == label.worker
             and each.value is not None
             and _samples(each.value) == samples
             and _belong_together(label.name, each.name)
         )
-        yield label, label.value, next(matching, None)
+        found = next(matching, None)
+        predicted = None if found is None else found.value
+        kept = _counted(label)
+        if kept is None:
+            yield WorkerBatch(label, label.value, found, predicted)
+        elif kept.any():
+            predicted = None if predicted is None else predicted[kept]
+            yield WorkerBatch(label, label.value[kept], found, predicted)
+
+
+def _counted(label: Tensor) -> NDArray[np.bool_] | None:
+    """Return which labels their loss does not ignore, if it ignores one that may be a class."""
+    if label.value is None or label.value.ndim != 1:
+        return None
+    ignored = _IGNORES.fullmatch(label.kind or "")
+    return None if ignored is None else label.value != int(ignored[1])
 
 
 def classes_of_labels(value: NDArray[Any]) -> Classes | None:

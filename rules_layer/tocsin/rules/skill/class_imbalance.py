@@ -28,8 +28,9 @@ class ClassImbalance(Rule):
     ``threshold_misprediction`` of a class is predicted wrongly. Profile ``recommended`` does not
     judge mispredictions, and the difference must exceed chance by ``sigmas`` standard deviations
     (Poisson score intervals for counts, Wilson's for shares). It judges only labels that are
-    classes: no real numbers, masks or tokens, and no negative labels beside two or more other
-    classes. Steps of EVAL and PREDICT are ignored, since validation data is often sorted by class.
+    classes: no real numbers, masks or tokens, no label that the loss ignores (``ignore_index``),
+    and no negative labels beside two or more other classes. Steps of EVAL and PREDICT are ignored,
+    since validation data is often sorted by class.
     Amazon's text divides the smallest count by the largest. That ratio is at most 1, so a threshold
     of 10 could never fire.
 
@@ -93,13 +94,14 @@ class ClassImbalance(Rule):
         tensor = None
         counts = dict(state.get("counts", {}))
         read = step.tensors
-        for found, labels, predictions in worker_batches(read["labels"], read["predictions"]):
-            if len(counts) <= self.most_classes and count_labels(counts, labels, predictions):
-                tensor = tensor or found
+        for batch in worker_batches(read["labels"], read["predictions"]):
+            few = len(counts) <= self.most_classes
+            if few and count_labels(counts, batch.values, batch.predicted):
+                tensor = tensor or batch.labels
         if len(counts) > self.most_classes:
-            few = dict(list(counts.items())[: self.most_classes + 1])  # still too many
+            kept = dict(list(counts.items())[: self.most_classes + 1])  # still too many
             many = f"more than {self.most_classes} classes"
-            return {"counts": few}, not_applicable(Reason.NO_TENSOR, many)
+            return {"counts": kept}, not_applicable(Reason.NO_TENSOR, many)
         if tensor is None:
             return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
         judged = _judged(counts)
