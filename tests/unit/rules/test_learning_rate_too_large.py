@@ -70,6 +70,11 @@ def save(
         ),
         pytest.param([save(at, 0.6) for at in range(8)], [], id="not by much"),
         pytest.param([save(at, 5.0, kind=ACTING) for at in range(8)], [], id="of a policy"),
+        pytest.param(
+            [save(at, 5.0, kind=ACTING, size=10.0 * 2**at) for at in range(8)],
+            [4, 5, 6, 7],
+            id="of a policy whose weights grow tenfold",
+        ),
         pytest.param([save(at, 5.0, gradient=0.1) for at in range(8)], [], id="not beyond"),
         pytest.param([save(at, 5.0, loss=2.0 * 0.5**at) for at in range(8)], [], id="falls"),
         pytest.param(

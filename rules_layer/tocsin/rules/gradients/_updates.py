@@ -190,6 +190,12 @@ def total_norm(step: Step) -> float:
     return _norm(t.summary.l2 for t in step.tensors["gradients"] if t.worker == worker)
 
 
+def size_of_weights(step: Step) -> float:
+    """Return the norm of all weights of a worker together."""
+    worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
+    return _norm(t.summary.l2 for t in step.tensors["weights"] if t.worker == worker)
+
+
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
     """Return the norm of each weight's gradient, by worker and name; the largest of the saves that
     a rule reads."""

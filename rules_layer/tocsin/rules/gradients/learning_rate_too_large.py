@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
+from tocsin.rules._kinds import with_level
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import (
@@ -15,10 +16,12 @@ from tocsin.rules.gradients._updates import (
     followed,
     missing_inputs,
     rate_to_try,
+    size_of_weights,
 )
 
 _WINDOW = 5  # saves whose median loss is compared
 _BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
+_GROWN = 10.0  # times their first norm, all weights together
 _RECOVERED_PERCENT = 50.0  # by which a loss that blew up must have fallen
 
 
@@ -33,8 +36,9 @@ class LearningRateTooLarge(Rule):
     loss, with the larger gradient of both saves. Both are per step: for n steps between two saves
     |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves, has
     fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of ten
-    times that value. Ignores losses whose value does not show progress (reinforcement, adversarial,
-    metric, ranking, self-supervised). ExplodingTensor reports a loss that is not finite.
+    times that value. Where the value of a loss does not show progress (reinforcement, adversarial,
+    metric, ranking, self-supervised), the weights must have grown tenfold instead. ExplodingTensor
+    reports a loss that is not finite.
 
     Parameters
     ----------
@@ -65,7 +69,7 @@ class LearningRateTooLarge(Rule):
         return replace(RATE_READS, tensors={**RATE_READS.tensors, "gradients": gradients})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if lacking := missing_inputs(step, level=True):
+        if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
         state, update, loss = followed(state, step, 5)
         first = loss if state.get("first") is None else state["first"]
@@ -80,25 +84,34 @@ class LearningRateTooLarge(Rule):
             state |= {"thrown": max(relative or 0.0, state.get("thrown", 0.0))}
             gain = rounded(update.gain(max(abs(first), abs(loss or 0.0)), math.sqrt(update.steps)))
             state |= {"gain": max(gain or 0.0, state.get("gain", 0.0))}
+        state |= {"size": state.get("size") or rounded(size_of_weights(step), 5)}
         if len(state["losses"]) < _WINDOW or first is None:
             return state, UNDECIDED
-        last = level(state["losses"])
-        percent = self.fallen_percent
-        if state["most"] >= _BLOWN_UP * abs(first):
-            percent = max(percent, _RECOVERED_PERCENT)
-        if "thrown" not in state or last <= first - abs(first) * percent / 100:
+        useless = self._useless(state, step)
+        if "thrown" not in state or not useless:
             relative = update.relative / math.sqrt(update.steps) if update else 0.0
             thrown = state.get("thrown", relative)
             return state, measured(HEALTHY, thrown, self.threshold)
         weight = update.weight if update is not None else step.tensors["weights"][0]
         detail = (
             f"one step changed weights such as {weight.name} by {100 * state['thrown']:.0f} % of "
-            f"their size, and the loss went from {first:.3g} to {last:.3g}"
-            f"{rate_to_try(step, state.get('gain', 0.0))}"
+            f"their size, and {useless}{rate_to_try(step, state.get('gain', 0.0))}"
         )
-        evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}
+        evidence = {"relative_update": state["thrown"], "first_loss": first}
+        evidence["loss"] = level(state["losses"])
         found = violation(Reason.CHANGED_TOO_MUCH, detail, weight, **evidence)
         return state, measured(found, state["thrown"], self.threshold)
+
+    def _useless(self, state: State, step: Step) -> str:
+        """Return what shows that the updates were of no use; empty if nothing does."""
+        if not with_level(step.tensors["losses"], named=False)[0]:
+            grown = size_of_weights(step) / state["size"] if state["size"] else 1.0
+            return f"all weights grew {grown:.3g} times" if grown >= _GROWN else ""
+        first, last, percent = state["first"], level(state["losses"]), self.fallen_percent
+        if state["most"] >= _BLOWN_UP * abs(first):
+            percent = max(percent, _RECOVERED_PERCENT)
+        fallen = last <= first - abs(first) * percent / 100
+        return "" if fallen else f"the loss went from {first:.3g} to {last:.3g}"
 
     def _is_too_large(self, update: Update, first: float, loss: float | None) -> bool:
         steps = math.sqrt(update.steps)

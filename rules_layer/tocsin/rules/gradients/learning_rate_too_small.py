@@ -31,9 +31,10 @@ class LearningRateTooSmall(Rule):
     weights. Fires after ``saves`` saves when nearly all of them, from the start on, stayed below
     the fraction ``threshold`` of the loss, and the loss has not fallen by ``fallen_percent`` %, nor
     by 2 % and three times its noise. Ignores runs that had large enough updates before, since the
-    rate may have decayed, and warm-up, in which |Δw| / |g| grows. If |g| |w| is below the fraction
-    ``sensitivity`` of the loss, a larger step would not help: see VanishingGradient. The comparison
-    is that of Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1.
+    rate may have decayed; warm-up, in which |Δw| / |g| grows; and losses whose value does not show
+    progress (reinforcement, adversarial, metric, ranking, self-supervised). If |g| |w| is below the
+    fraction ``sensitivity`` of the loss, a larger step would not help: see VanishingGradient. The
+    comparison is that of Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1.
 
     Parameters
     ----------
