@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from tocsin.model import Mode
-from tocsin.rules import find_rule
+from tocsin.rules import find_rule, load_packages
 from tocsin.tensors import REDUCTIONS, search
 from tocsin.watch import (
     BadWatch,
@@ -32,6 +32,7 @@ from tocsin.watch import (
 )
 
 from tocsin_hooks.container import switched_off
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.plan import SCALARS
 
 _log = logging.getLogger("tocsin")
@@ -172,6 +173,9 @@ def given_watch(watch: Watch | str | Path | None) -> Watch | None:
         return None
     where = "" if isinstance(watch, Watch) else f"{watch}: "
     found = watch if isinstance(watch, Watch) else read_watch(watch)
+    if any(find_rule(each.rule_name) is None for each in resolve(found)[1]):
+        with Guard(_not_loaded, "the rules of installed packages are not known to the hook"):
+            load_packages()
     for refused in resolve(found)[1]:
         if find_rule(refused.rule_name) is not None:
             raise BadWatch(f"{where}{refused.reason}")
@@ -181,6 +185,10 @@ def given_watch(watch: Watch | str | Path | None) -> Watch | None:
     except ValueError as error:
         raise BadWatch(f"{where}{error}") from error
     return found
+
+
+def _not_loaded(what: str, error: Exception) -> None:
+    _log.warning("%s: %s", what, error)
 
 
 def settings(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from tocsin.custom.rule import Rule
 from tocsin.custom.smdebug_modules import smdebug_names
-from tocsin.rules import BadRule, forget, register
+from tocsin.rules import BadRule, forget, load_packages, register
 from tocsin.user_files import BadFile, files_in, module_name, run_file
 
 CUSTOM = "tocsin_custom_rules"
@@ -23,8 +22,7 @@ def load_installed() -> None:
     """Load the rules of other distributions (entry points ``tocsin.rules``), and those of package
     ``tocsin_custom_rules`` if there is one. Warns of a file in it that fails, and loads the others.
     """
-    for entry in entry_points(group="tocsin.rules"):
-        entry.load()
+    load_packages()
     spec = find_spec(CUSTOM)
     for folder in (spec and spec.submodule_search_locations) or ():
         for file in files_in(Path(folder)):

@@ -9,12 +9,14 @@ from tocsin.rules._advice import advice_for, page_of
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
 from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
+    ENTRY_POINTS,
     OPTIONS,
     build,
     defaults,
     find_rule,
     forget,
     get_rule,
+    load_packages,
     locate,
     register,
     register_style,
@@ -40,6 +42,7 @@ from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 __all__ = [
+    "ENTRY_POINTS",
     "HEALTHY",
     "MACHINE",
     "OPTIONS",
@@ -67,6 +70,7 @@ __all__ = [
     "find_rule",
     "forget",
     "get_rule",
+    "load_packages",
     "measured",
     "not_applicable",
     "page_of",

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from itertools import chain
 from pkgutil import iter_modules
 from typing import Any, TypeVar
@@ -17,6 +18,9 @@ R = TypeVar("R", bound=type[Rule])
 
 OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "mode")
 """The engine's options for every rule; a rule may give them other defaults."""
+
+ENTRY_POINTS = "tocsin.rules"
+"""The group of entry points with which a distribution names its modules of rules."""
 
 # Set by the service or by its SDK, without meaning here: which job, how to start a container.
 _IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_json"})
@@ -98,6 +102,12 @@ def _load_all() -> None:
     loaded = {name.lower() for name in _rules}
     for lowered in _modules.keys() - loaded:
         _load(lowered)
+
+
+def load_packages() -> None:
+    """Load the rules of other distributions: their entry points in the group ``tocsin.rules``."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
 
 
 def forget(module: str) -> None:

@@ -197,7 +197,7 @@ def test_rules_of_other_distributions(
         return [EntryPoint("spam", "spam_rules", group)]
 
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(files, "entry_points", installed)
+    monkeypatch.setattr(_registry, "entry_points", installed)
     importlib.invalidate_caches()
     try:
         load_installed()

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tocsin.model import Mode
+from tocsin.rules import _registry
 from tocsin.watch import (
     BadWatch,
     Capture,
     CollectionConfig,
+    RuleConfig,
     SaveConfig,
     Watch,
     encode_watch,
@@ -67,6 +71,33 @@ def test_a_watch_file_is_read(tmp_path: Path) -> None:
     assert found.intervals[TRAIN] == 2
     assert found.raw(("weights",))
     assert not found.raw(("biases",))
+
+
+def test_a_rule_of_an_installed_package_says_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "eggs_rules.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from tocsin.rules import HEALTHY, Reads, Rule, register\n"
+        "@register\n@dataclass(frozen=True)\nclass Eggs(Rule):\n"
+        '    """There are eggs."""\n'
+        "    def reads(self): return Reads({})\n"
+        "    def evaluate(self, state, step): return state, HEALTHY\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
+    found = [EntryPoint("eggs", "eggs_rules", "tocsin.rules")]
+    monkeypatch.setattr(_registry, "entry_points", lambda *, group: found)
+    try:
+        given_watch(Watch(rules=(RuleConfig("Eggs"),)))
+        assert caplog.messages == []
+        found[:] = [EntryPoint("ham", "no_such_module", "tocsin.rules")]
+        given_watch(Watch(rules=(RuleConfig("Ham"),)))
+    finally:
+        sys.modules.pop("eggs_rules", None)
+    unloaded, unknown = caplog.messages
+    assert unloaded.endswith("not known to the hook: No module named 'no_such_module'")
+    assert unknown == "unknown rule 'Ham': `tocsin rules` lists them"
 
 
 @pytest.mark.parametrize(
