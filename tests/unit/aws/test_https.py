@@ -216,7 +216,7 @@ def test_time_is_up(server: Server, client: Https, drop: bytes) -> None:
 
     server.replies = [drips]
     hurried = Https(client.resolve, client.allowed, client.context, seconds=0.5)
-    with pytest.raises(NotDelivered, match="time|too long"):
+    with pytest.raises(NotDelivered, match=r"time|too long"):
         hurried.post(url(server), BODY, {})
 
 
