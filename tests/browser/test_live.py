@@ -95,7 +95,7 @@ def test_a_run_that_grows_is_drawn_again(tmp_path: Path, page: Page) -> None:
     training = Training(tmp_path / "run", 3.0, 2.0, 1.0)
     with served(tmp_path / "run") as address:
         page.goto(address)
-        expect(page.locator("h1")).to_contain_text("Too early to say")
+        expect(page.locator("h1")).to_contain_text("Too early to say", timeout=30_000)
         training.steps(float("nan"))
         expect(page.locator("h1")).to_contain_text("Training broke at step 3", timeout=30_000)
         page.goto("about:blank")  # it asks no longer
@@ -104,7 +104,7 @@ def test_a_run_that_grows_is_drawn_again(tmp_path: Path, page: Page) -> None:
 def test_runs_are_listed_sorted_and_compared(address: str, page: Page, folder: Path) -> None:
     page.goto(address)
     rows = page.locator("tbody tr")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(2, timeout=30_000)
     expect(page.locator("tbody")).to_contain_text(NAME)  # as text
     page.get_by_role("link", name="verdict").click()
     expect(rows.first).to_contain_text("critical")
@@ -126,6 +126,7 @@ def test_the_list_is_accessible_and_fits_a_phone(
     context = browser.new_context(bypass_csp=True, color_scheme=scheme, viewport=viewport)
     shown = context.new_page()
     shown.goto(address)
+    expect(shown.locator("tbody tr")).to_have_count(2, timeout=30_000)
     found = Axe().run(shown).response["violations"]
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
     assert shown.evaluate("() => document.documentElement.scrollWidth") <= 400

@@ -27,7 +27,8 @@ from tocsin.report import compared, html_of, json_of
 
 LOOPBACK = "127.0.0.1"
 _WAITING = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Tocsin</title>'
+    '<!doctype html><html lang="en"><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width"><title>Tocsin</title>'
     "<main><h1>{what}</h1></main></html>\n"
 )
 _MOST_COMPARED = 8
