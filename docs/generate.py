@@ -1,7 +1,7 @@
 """Writes the generated pages, ``docs/rules/``, ``docs/contracts.md`` and ``docs/reference/``, and
 the README's output; ``make docs`` runs it.
 
-The text of a rule's page comes from its class, its example from ``examples/rules``.
+The text of a rule's page comes from its class; it links to its example in ``examples/rules``.
 """
 
 from __future__ import annotations
@@ -152,7 +152,6 @@ def _page(document: dict[str, Any]) -> str:
         _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",
         _example(name),
-        f"```python\n{example_of(name).read_text().rstrip()}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
