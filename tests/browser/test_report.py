@@ -78,7 +78,7 @@ def test_the_machine_has_boxes_and_the_step_trace_shares(opened: Show) -> None:
     assert page.locator("#machine tr .spent").first.evaluate("bar => bar.clientWidth") > 50
     trace = page.locator("#trace").inner_text()
     assert "compute 40 %" in trace
-    assert "beside 33 % of that" in trace
+    assert "during 33 % of it" in trace
     assert "ncclDevKernel_x" in trace
 
 

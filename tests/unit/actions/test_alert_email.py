@@ -148,7 +148,7 @@ To silence this for two hours:
             {"FirstSign": 25, "Step": 24, "Checkpoint": "s3://b/19.pt", "CheckpointStep": 19},
             "step 24; checkpoint of step 19: s3://b/19.pt",
         ),
-        ({"FirstSign": 25}, "no step was judged healthy; no checkpoint before step 25 is known"),
+        ({"FirstSign": 25}, "no step was judged healthy; no model checkpoint was recorded before step 25"),
     ],
 )
 def test_names_the_last_good_step_and_checkpoint(
