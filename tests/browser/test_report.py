@@ -235,7 +235,7 @@ def test_click_on_the_map_shows_the_distribution_of_that_row(opened: Show) -> No
     page = opened("broken").page
     page.get_by_role("button", name="|weight|", exact=True).click()
     # The map before is shown until that of the weights is read.
-    page.get_by_text("|weight|: the greatest").wait_for()
+    page.get_by_text("|weight|: 6 rows").wait_for()
     over = page.locator("#map .u-over")
     over.wait_for()  # a chart has its size in the next frame
     box = over.bounding_box()

@@ -61,7 +61,7 @@ def _plan(alerts: Sequence[StatusChange], job: JobToStop) -> Relaunch | str:
     good = min(known, key=lambda each: each.first_sign, default=None)
     if good is None or good.checkpoint is None or good.checkpoint_step is None:
         return (
-            "no model checkpoint was recorded before the first sign of the fault: "
+            "no model checkpoint before the first sign of the fault: "
             "call hook.checkpoint(path) after each save"
         )
     alert = alerts[0]

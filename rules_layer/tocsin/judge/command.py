@@ -41,7 +41,7 @@ class StopCommand:
             return None
         if _PLACEHOLDER in self.command and not _is_usable(checkpoint):
             return self._failed(
-                f"no model checkpoint was recorded before the first sign of the fault, for "
+                f"no model checkpoint before the first sign of the fault for "
                 f"{_PLACEHOLDER}: call hook.checkpoint(path) after each save"
             )
         given = {**os.environ, "TOCSIN_RUN": self.run, "TOCSIN_RULE": clean(rule)}
