@@ -1,7 +1,7 @@
 """Writes the generated pages, ``docs/rules/``, ``docs/contracts.md`` and ``docs/reference/``, and
 the README's output; ``make docs`` runs it.
 
-The text of a rule's page comes from its class, its example from ``examples/rules``.
+The text of a rule's page comes from its class; it links to its example in ``examples/rules``.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ _TABLE = """\
 """
 
 _EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), run by the tests: `tocsin check` reports
-the issue in the run that `fires` writes, and nothing in the run that `stays_quiet` writes."""
+[`examples/rules/{file}`](../../examples/rules/{file}): `tocsin check` reports the issue in the run
+that `fires` writes, and nothing in the run that `stays_quiet` writes."""
 
 _SILENT_EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), run by the tests: `tocsin check` reports
-nothing in the run that `stays_quiet` writes."""
+[`examples/rules/{file}`](../../examples/rules/{file}): `tocsin check` reports nothing in the run
+that `stays_quiet` writes."""
 
 
 def pages() -> dict[Path, str]:
@@ -141,7 +141,7 @@ def _page(document: dict[str, Any]) -> str:
         (trees := document["advice_for_trees"]) and f"For boosted trees: {trees}",
         "## Parameters",
         _settings(document["parameters"]) or "None, except the options of every rule.",
-        "Options of every rule that have other defaults here:\n\n" + options
+        "Options of every rule with other defaults here:\n\n" + options
         if (options := _settings(_unusual(document["options"])))
         else "",
         "## What it reads",
@@ -152,7 +152,6 @@ def _page(document: dict[str, Any]) -> str:
         _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",
         _example(name),
-        f"```python\n{example_of(name).read_text().rstrip()}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

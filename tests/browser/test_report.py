@@ -78,7 +78,7 @@ def test_the_machine_has_boxes_and_the_step_trace_shares(opened: Show) -> None:
     assert page.locator("#machine tr .spent").first.evaluate("bar => bar.clientWidth") > 50
     trace = page.locator("#trace").inner_text()
     assert "compute 40 %" in trace
-    assert "beside 33 % of that" in trace
+    assert "during 33 % of it" in trace
     assert "ncclDevKernel_x" in trace
 
 
@@ -235,7 +235,7 @@ def test_click_on_the_map_shows_the_distribution_of_that_row(opened: Show) -> No
     page = opened("broken").page
     page.get_by_role("button", name="|weight|", exact=True).click()
     # The map before is shown until that of the weights is read.
-    page.get_by_text("|weight|: the greatest").wait_for()
+    page.get_by_text("|weight|: 6 rows").wait_for()
     over = page.locator("#map .u-over")
     over.wait_for()  # a chart has its size in the next frame
     box = over.bounding_box()

@@ -60,7 +60,10 @@ def _plan(alerts: Sequence[StatusChange], job: JobToStop) -> Relaunch | str:
     known = [each.last_good for each in alerts if each.last_good]
     good = min(known, key=lambda each: each.first_sign, default=None)
     if good is None or good.checkpoint is None or good.checkpoint_step is None:
-        return "no checkpoint before the first sign is known; see hook.checkpoint"
+        return (
+            "no model checkpoint before the first sign of the fault: "
+            "call hook.checkpoint(path) after each save"
+        )
     alert = alerts[0]
     plan = Relaunch(
         job.arn,

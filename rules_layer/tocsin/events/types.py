@@ -143,7 +143,7 @@ class LastGood(msgspec.Struct, frozen=True, rename="pascal"):
         """The state for people, in one line."""
         healthy = "no step was judged healthy" if self.step is None else f"step {self.step}"
         if self.checkpoint is None:
-            return f"{healthy}; no checkpoint before step {self.first_sign} is known"
+            return f"{healthy}; no model checkpoint before step {self.first_sign}"
         return f"{healthy}; checkpoint of step {self.checkpoint_step}: {self.checkpoint}"
 
 

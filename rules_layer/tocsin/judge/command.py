@@ -41,8 +41,8 @@ class StopCommand:
             return None
         if _PLACEHOLDER in self.command and not _is_usable(checkpoint):
             return self._failed(
-                f"no checkpoint before the first sign is known for {_PLACEHOLDER}; save them, and "
-                "name each with hook.checkpoint"
+                f"no model checkpoint before the first sign of the fault for "
+                f"{_PLACEHOLDER}: call hook.checkpoint(path) after each save"
             )
         given = {**os.environ, "TOCSIN_RUN": self.run, "TOCSIN_RULE": clean(rule)}
         given[_CHECKPOINT] = checkpoint or ""

@@ -21,7 +21,7 @@ from tocsin.report.history import History, OnFile
 from tocsin.report.machine import machine_beside
 from tocsin.report.machine_parts import Machine, StepTrace
 from tocsin.report.page import SCHEMA, Other, Page, Quality
-from tocsin.report.parts import Alert, Curve, Heat, Run, Steps
+from tocsin.report.parts import Alert, Curve, Headline, Heat, Run, Steps
 from tocsin.report.step_trace import newest_trace
 from tocsin.report.verdict import Document, fired, headline
 from tocsin.tensors import Storage, is_machine_run
@@ -76,7 +76,7 @@ def page_of(
         made=made.isoformat(timespec="seconds"),
         tocsin=_version(),
         run=_run(checkpoint, found, history, planned or history.planned),
-        verdict=headline(found),
+        verdict=_with_machine(headline(found), machine),
         losses=losses,
         rules=cards_of(found, trace, marks),
         alerts=list(alerts),
@@ -95,6 +95,15 @@ def compared(pages: Sequence[Page]) -> Page:
     """The first page with the others to compare with."""
     others = [Other(page.run, page.verdict, page.losses, page.rules) for page in pages[1:]]
     return msgspec.structs.replace(pages[0], others=others)
+
+
+def _with_machine(verdict: Headline, machine: Machine | None) -> Headline:
+    """Return the verdict of a training with the rules that fired about its machines."""
+    rules = machine.rules if machine else []
+    if not (names := [each.name for each in rules if each.status == RuleStatus.ISSUES_FOUND]):
+        return verdict
+    detail = f"{verdict.detail} The machine has issues: {', '.join(names)}.".strip()
+    return msgspec.structs.replace(verdict, detail=detail)
 
 
 def _marks(found: Document) -> list[int]:

@@ -20,7 +20,7 @@ MORE_TREES = (
 
 SIMPLER_TREES = (
     "Lower max_depth and eta, raise min_child_weight, lambda or gamma, use subsample and "
-    "early_stopping_rounds, and check that evaluation rows are prepared as training rows are."
+    "early_stopping_rounds, and preprocess evaluation rows in the same way as training rows."
 )
 """Advice for boosted trees that do not generalise."""
 

@@ -18,7 +18,7 @@ OPTION_MEANINGS: Mapping[str, tuple[Any, str]] = {
     "for_steps": (1, "consecutive evaluations that must violate"),
     "start_step": (0, "the first step that is evaluated"),
     "end_step": (None, "the first step that is no longer evaluated"),
-    "every": (1, "least number of steps between two evaluations"),
+    "every": (1, "smallest number of steps between two evaluations"),
     "grace": (0, "first steps, or time such as 30s, in which violations do not count"),
     "resolve": (None, "consecutive healthy evaluations that resolve the rule"),
     "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),

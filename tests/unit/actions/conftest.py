@@ -31,7 +31,7 @@ DETAIL: Mapping[str, Any] = {
     "Rule": "VanishingGradient",
     "RuleEvaluationStatus": "IssuesFound",
     "PreviousStatus": "InProgress",
-    "StatusDetails": "mean |gradient| 3.1e-09 of gradient/fc1 is below threshold 1e-07",
+    "StatusDetails": "the mean |gradient| of gradient/fc1 is 3.1e-09, below the threshold 1e-07",
     "Severity": "warning",
     "Step": 120,
     "Mode": "TRAIN",

@@ -114,7 +114,7 @@ Stop requested: asked SageMaker to stop training job j1.
 
 Gradients of a layer have become too small to learn from.
 
-mean |gradient| 3.1e-09 of gradient/fc1 is below threshold 1e-07
+the mean |gradient| of gradient/fc1 is 3.1e-09, below the threshold 1e-07
 
 Step:     120 (TRAIN step 120)
 Tensor:   gradient/fc1
@@ -148,7 +148,10 @@ To silence this for two hours:
             {"FirstSign": 25, "Step": 24, "Checkpoint": "s3://b/19.pt", "CheckpointStep": 19},
             "step 24; checkpoint of step 19: s3://b/19.pt",
         ),
-        ({"FirstSign": 25}, "no step was judged healthy; no checkpoint before step 25 is known"),
+        (
+            {"FirstSign": 25},
+            "no step was judged healthy; no model checkpoint before step 25",
+        ),
     ],
 )
 def test_names_the_last_good_step_and_checkpoint(
@@ -193,7 +196,7 @@ def test_several_the_first_in_full_the_others_in_a_line(ask: Any, world: Any) ->
     assert body.startswith("25 rules fired in training job j1.\n\n")
     assert "\n\n5. r4 (VanishingGradient)\n\n" in body
     assert body.count("Tensor: ") == 5
-    assert "  r5 (VanishingGradient), warning at step 120: mean |gradient|" in body
+    assert "  r5 (VanishingGradient), warning at step 120: the mean |gradient|" in body
     assert "  r19 (VanishingGradient)" in body
     assert "  r20 (VanishingGradient)" not in body
     assert "  and 5 more\n" in body
@@ -206,7 +209,7 @@ def test_resolved_rules_and_those_that_still_fire(ask: Any, world: Any, make_ale
     assert body.startswith("a (VanishingGradient) is resolved in training job j1.\n\n")
     assert "Resolved:\n  a (VanishingGradient), warning at step 120\n" in body
     assert (
-        "Still firing, notified before:\n  b (VanishingGradient), critical at step 120: mean"
+        "Still firing, notified before:\n  b (VanishingGradient), critical at step 120: the mean"
         in body
     )
     assert "silence" not in body

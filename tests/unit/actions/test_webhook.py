@@ -17,7 +17,7 @@ DETAIL: dict[str, Any] = {
     "RuleConfigurationName": "VanishingGradient",
     "Rule": "VanishingGradient",
     "RuleEvaluationStatus": "IssuesFound",
-    "StatusDetails": "mean |gradient| 3.1e-09 is below threshold 1e-07",
+    "StatusDetails": "the mean |gradient| is 3.1e-09, below the threshold 1e-07",
     "Severity": "warning",
     "Step": 120,
     "Evidence": {"abs_mean": 3.1e-9, "worst": "NaN"},

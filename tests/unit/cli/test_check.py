@@ -84,7 +84,7 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
         "RuleConfigurationName": "VanishingGradient",
         "Rule": "VanishingGradient",
         "RuleEvaluationStatus": "IssuesFound",
-        "StatusDetails": "mean |gradient| 1e-09 of gradient/w is below threshold 1e-07",
+        "StatusDetails": "the mean |gradient| of gradient/w is 1e-09, below the threshold 1e-07",
         "Severity": "warning",
         "FirstViolation": {
             "step": 20,
@@ -126,7 +126,7 @@ def test_for_people(tocsin, ill, monkeypatch, width):
     at = lines.index("IssuesFound  VanishingGradient  step 20 (TRAIN 2), 4 of 6")
     assert at > lines.index("IssuesFound  ExplodingTensor  step 50 (TRAIN 5), 1 of 6")
     text = " ".join(said.out.split())
-    assert "is below threshold 1e-07 What to do: Use ReLU" in text
+    assert "below the threshold 1e-07 What to do: Use ReLU" in text
     assert "residual connections" in text
     rest = r"\d+ clean · \d+ do not apply here \(weights, .* …\) · \d+ need more steps"
     assert re.search(f" {rest} · --all lists them$", text)

@@ -141,7 +141,7 @@ def test_without_a_checkpoint_the_command_does_not_run(tmp_path, path):
     stop("LossDiverging", path)
     assert list(tmp_path.iterdir()) == []
     (line,) = said
-    assert line.startswith("--on-stop failed: no checkpoint before the first sign is known")
+    assert line.startswith("--on-stop failed: no model checkpoint before the first sign")
     stop("LossDiverging", f"{tmp_path}/saved")
     assert {found.name for found in tmp_path.iterdir()} == {"ran", "saved"}
 

@@ -20,7 +20,7 @@ def test_all_of_them(tocsin):
     said = tocsin("rules", "--json")
     assert [rule["name"] for rule in said.json["rules"]] == list(rule_names())
     summaries = {rule["name"]: rule["summary"] for rule in said.json["rules"]}
-    assert summaries["LossNotDecreasing"] == "The loss does not go down as it should."
+    assert summaries["LossNotDecreasing"] == "The loss does not fall as it should."
     people = tocsin("rules")
     for name, summary in summaries.items():
         assert name in people.out

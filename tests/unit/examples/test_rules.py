@@ -1,4 +1,4 @@
-"""Each rule's example, through real files and the real engine: what its page shows is so.
+"""Each rule's example, through real files and the real engine: what its page says of it is so.
 
 Each rule is also copied into a folder of custom rules, as a start for a rule of one's own. There it
 comes to the same verdicts.

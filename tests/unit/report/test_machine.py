@@ -79,6 +79,7 @@ def test_findings_come_with_their_time(tmp_path: Path) -> None:
     assert found.rules[0].name == "InputBottleneck"
     assert found.began == "1970-01-01T00:00:00+00:00"
     assert found.verdict.sentence.startswith("InputBottleneck since 1970-01-01 00:00 UTC: a waits")
+    assert "The machine has issues: InputBottleneck" in page.verdict.detail
     text = html_of(page).partition("</noscript>")[0]
     assert "<h2>InputBottleneck</h2>\n<p>a waits for data 50 % of the time" in text
     assert "<tr><td>training step<td>s<td>0.2" in text

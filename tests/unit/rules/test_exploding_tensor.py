@@ -194,14 +194,14 @@ FORMULA = (
                 {LOSS: 40.0, WEIGHT: [0.1], RATE: 0.5},
                 {LOSS: NAN, WEIGHT: [NAN], RATE: 0.5, INTERVAL: TensorSummary(max=900000000.0)},
             ],
-            "loss is NaN; the loss rose from 40 to 9e+08 before: the learning rate of 0.5 is too "
-            "large for its gradients",
+            "loss is NaN; before that, the loss rose from 40 to 9e+08: the learning rate of 0.5 is "
+            "too large",
             id="a rate that diverges between two saves",
         ),
         pytest.param(
             [{LOSS: value, WEIGHT: [0.1]} for value in (2.0, 300.0)] + [{LOSS: INF}],
-            "loss is infinite; the loss rose from 2 to 300 before: the learning rate is too large "
-            "for its gradients",
+            "loss is infinite; before that, the loss rose from 2 to 300: the learning rate is too "
+            "large",
             id="a rate that diverges from save to save",
         ),
         pytest.param(
@@ -221,8 +221,8 @@ FORMULA = (
         ),
         pytest.param(
             [{LOSS: 0.7, WEIGHT: [0.1]}, {LOSS: NAN, WEIGHT: [NAN]}],
-            "loss is NaN; the weights are not finite either: a gradient or a batch was not, though "
-            "the loss was 0.7",
+            "loss is NaN; the weights are not finite either: an earlier gradient or batch was not, "
+            "though the loss was 0.7",
             id="the gradient of a root at 0",
         ),
         pytest.param(
@@ -253,6 +253,6 @@ def test_says_what_training_was_like_before_an_evaluation(
     _, verdict = judged(ExplodingTensor(), [replace(training, tensors=reads), lost])
 
     assert verdict.detail == (
-        "loss is NaN; the last training loss was 2: updates since then diverged since the learning "
+        "loss is NaN; the last training loss was 2: later updates diverged because the learning "
         "rate of 2 is too large, or the evaluation itself overflows or divides by 0"
     )

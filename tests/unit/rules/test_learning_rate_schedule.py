@@ -108,7 +108,7 @@ def test_says_what_happened(make_step: MakeStep) -> None:
 
     gone = [make_step("rates", at, {"c": 0.0 if at else 0.25}) for at in range(11)]
     verdict = violations(rule(), gone)[10]
-    assert verdict.detail == "c is 0, and was this low for 10 saves; its maximum was 0.25"
+    assert verdict.detail == "c is 0, and has been this low for 10 saves; its maximum was 0.25"
     assert dict(verdict.evidence) == {"learning_rate": 0.0, "highest": 0.25, "saves": 10}
 
     verdict = violations(rule(), steps(-0.5))[0]

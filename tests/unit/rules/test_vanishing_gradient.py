@@ -65,7 +65,7 @@ def test_reports_the_smallest_and_the_numbers_that_decided(
     assert (verdict.tensor, verdict.worker) == ("gradient/Net_fc1.weight", "worker_0")
     assert verdict.reason is Reason.BELOW_THRESHOLD
     assert verdict.detail == (
-        "mean |gradient| 3.1e-09 of gradient/Net_fc1.weight is below threshold 1e-07"
+        "the mean |gradient| of gradient/Net_fc1.weight is 3.1e-09, below the threshold 1e-07"
     )
     assert dict(verdict.evidence) == {"abs_mean": pytest.approx(3.1e-9), "threshold": 1e-7}
 

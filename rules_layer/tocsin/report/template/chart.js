@@ -84,9 +84,18 @@ function nameRows(u, names, inside) { // in the gutter, or above each row; a lon
   c.textBaseline = "middle";
   c.textAlign = inside ? "left" : "right";
   const every = inside ? 1 : Math.ceil((13 * dot) / high);
-  names.forEach((name, at) => { if (at % every === 0) c.fillText(name, inside ? u.bbox.left : u.bbox.left - 8 * dot, u.bbox.top + (inside ? at * high + 8 * dot : (at + 0.5) * high), room); });
+  c.strokeStyle = colour("--card");
+  c.lineWidth = inside ? 4 * dot : 0;
+  names.forEach((name, at) => {
+    if (at % every) return;
+    const place = [inside ? u.bbox.left : u.bbox.left - 8 * dot, u.bbox.top + (inside ? at * high + 8 * dot : (at + 0.5) * high), room];
+    if (inside) c.strokeText(name, ...place); // hides the marks behind it
+    c.fillText(name, ...place);
+  });
   c.restore();
 }
+
+const namedBelow = (names) => (isNarrow() && names.length <= 12 ? ` From the top: ${names.join(", ")}.` : ""); // where they have no gutter
 
 function setGutter() { // charts over steps share it: as wide as the longest name
   const c = el("canvas").getContext("2d"), names = [...page.rules.filter((rule) => rule.spans.length).map(ruleName), ...Object.values(page.heats).flatMap((heat) => heat.rows)];

@@ -75,7 +75,7 @@ function utilization({ rows, x, end, cells }) {
       axis: NO_AXIS, below: { incrs: COUNTS },
       hooks: { draw: [draw], setCursor: [(u) => { if (u.cursor.event && u.cursor.left >= 0) under(u); }] },
     });
-    read.textContent = "Move over the map to read a cell; arrow keys choose a row.";
+    read.textContent = `Move over the map to read a cell; arrow keys choose a row.${namedBelow(rows)}`;
   });
   let row = -1;
   const keys = (event) => {

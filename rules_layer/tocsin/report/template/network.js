@@ -75,8 +75,7 @@ function maps(kinds, fan) {
     });
     u.over.addEventListener("click", () => { const at = under(u); if (at) fan.show(heat.rows[at[0]]); });
     scale.replaceChildren(`1e${heat.lo} `, ramp(), ` 1e${heat.hi}${heat.over ? " and more" : ""}`);
-    const named = isNarrow() && rows <= 12 ? ` From the top: ${heat.rows.join(", ")}.` : ""; // no room beside them
-    note.textContent = `${heat.unit}: the greatest in each of ${plural(columns, "slice")} of steps, ${plural(rows, "row")}.${named}`;
+    note.textContent = `${heat.unit}: ${plural(rows, "row")}, ${plural(columns, "column")}. A cell shows the largest value of its steps.${namedBelow(heat.rows)}`;
     read.textContent = "Move over the map to read a cell; arrow keys choose a row, Enter shows its distribution.";
   }
   const keys = (event) => {

@@ -7,7 +7,7 @@ function stepTrace() {
   const says = problem ? `It cannot be shown: ${problem}` : `${plural(steps, "step")}${seconds === null ? "" : `, ${nice(seconds)} s each while they were recorded`}. ${span === null ? "No kernel of a GPU is in it." : ""}`;
   const bar = () => {
     const pieces = shown.map(([grow, colour]) => el("i", { colour, grow }));
-    const beside = shares.communication ? `Communication ran in ${whole(shares.communication)} of the time; beside ${whole(shares.overlap)} of that, kernels computed.` : "No kernel of a communication library (NCCL) is in it.";
+    const beside = shares.communication ? `Communication ran in ${whole(shares.communication)} of the time; during ${whole(shares.overlap)} of it, compute kernels ran as well.` : "No kernel of a communication library (NCCL) is in it.";
     return el("div", { class: "panel" }, el("h3", {}, "The GPU's time, from the first kernel to the last"), el("div", { class: "legend" }, ...shown.map(([share, colour, text]) => el("span", {}, el("i", { colour }), `${text} ${whole(share)}`))),
       el("div", { class: "spent", role: "img", "aria-label": shown.map(([share, , text]) => `${text} ${whole(share)}`).join(", ") }, ...pieces), el("p", { class: "hint" }, beside));
   };

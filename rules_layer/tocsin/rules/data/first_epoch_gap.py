@@ -44,15 +44,15 @@ comparison. ``ratio``, of the last evaluation; ``bad``, the evaluations in a row
 @register
 @dataclass(frozen=True)
 class FirstEpochGap(Rule):
-    """Evaluation loss is far above training loss, although training repeats no sample yet.
+    """Evaluation loss is far above training loss, although all training samples are still new.
 
     While all samples are new, nothing can be memorised, so training loss and evaluation loss should
     agree. Fires when the loss of two consecutive evaluations of ``samples`` samples is at least
     ``ratio`` times the mean of the last eight training saves, and the same holds for both losses
     relative to shuffled labels and to a constant prediction. So a loss that evaluations scale, sum
     or weight differently does not fire. The rule stops at the first evaluation without a gap once
-    training has removed half of its loss: randomly augmented samples look new. For a hand-written
-    loss, evaluation batches must not be more than twice as large as training batches.
+    training loss has halved: randomly augmented samples look new. For a hand-written loss,
+    evaluation batches must not be more than twice as large as training batches.
 
     Parameters
     ----------

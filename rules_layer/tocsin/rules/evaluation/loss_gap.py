@@ -29,19 +29,19 @@ class LossGap(Rule):
     """Evaluation loss does not fall although training loss does.
 
     Fires when training loss beats the best constant prediction by ``known`` and the best evaluation
-    reaches less than ``least`` of that improvement, in two consecutive checks. Evaluations that
-    improved and then got worse are left to Overfit. If the hook could not compare losses, the first
-    losses replace the constant prediction; for boosted trees, the first round does.
+    reaches less than ``least`` of that improvement, in two consecutive checks. Overfit reports
+    evaluations that improved and then got worse. Where losses cannot be compared, the first losses
+    replace the constant prediction; for boosted trees, the first round does.
 
     Parameters
     ----------
-    known: improvement of training loss over a constant prediction, relative, from which to check.
+    known: relative improvement of training loss over a constant prediction, from which to check.
     least: share of this improvement that evaluation loss must reach.
-    least_by_heart: the same share once training loss is nearly 0, so the data is memorised.
+    least_by_heart: the same once training loss is nearly 0, so the data is memorised.
     samples: evaluation samples before the first check.
 
-    Example: evaluation swaps the colour channels. Training loss falls to 0.1, and evaluation loss
-    stays at 14.
+    Example: evaluation swaps the colour channels. Training loss falls to 0.1, evaluation loss stays
+    at 14.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}

@@ -52,7 +52,7 @@ def origin(state: State, step: Step) -> str:
     if (risen := _rise(state, step)) or not weights:
         return risen
     if not _are_finite(weights):
-        return "; the weights are not finite either: a gradient or a batch was not" + (
+        return "; the weights are not finite either: an earlier gradient or batch was not" + (
             f", though the loss was {state['last']:.3g}" if "last" in state else ""
         )
     if _are_finite(each for each in tensors if each.role not in _NOT_BEFORE_THE_LOSS):
@@ -71,8 +71,8 @@ def _rise(state: State, step: Step) -> str:
     peak = max([state["last"], *(each.max or 0.0 for each in between)])
     rate = _rate(state)
     if peak > 0 and peak >= _RISE * state["least"]:
-        rose = f"; the loss rose from {state['least']:.3g} to {peak:.3g} before"
-        return f"{rose}: {rate} is too large for its gradients"
+        rose = f"; before that, the loss rose from {state['least']:.3g} to {peak:.3g}"
+        return f"{rose}: {rate} is too large"
     if any(each.posinf for each in between):
         jumped = f"; the loss jumped from {state['last']:.3g} to infinity in one step"
         return f"{jumped}: it overflows or takes a logarithm of 0, or {rate} is far too large"
@@ -84,7 +84,7 @@ def _in_evaluation(state: State) -> str:
         return ""
     training = f"; the last training loss was {state['last']:.3g}"
     return (
-        f"{training}: updates since then diverged since {_rate(state)} is too large, or the "
+        f"{training}: later updates diverged because {_rate(state)} is too large, or the "
         "evaluation itself overflows or divides by 0"
     )
 

@@ -23,13 +23,13 @@ class ExplodingTensor(Rule):
     Fires when a selected tensor contains NaN or, unless ``only_nan``, an infinity; without a
     selection, any captured tensor except XGBoost's trees, comparisons of losses and summaries of
     save intervals, which may contain NaN in a healthy run. Names the loss if it is not finite, and
-    otherwise the first tensor in capture order. Says where a training loss became not finite: the
-    learning rate is too large if the loss had risen to ten times its smallest value, and the loss
-    itself is wrong if weights, inputs and outputs are finite. ``lenient``, as in profile
-    ``recommended``, makes exceptions if nothing is selected: gradients count only after
-    ``patience`` consecutive saves while the loss is finite, since loss scaling in half precision
-    overflows on purpose. Negative infinities in masks and in the input of a softmax are ignored
-    then. NonFiniteData judges inputs and labels.
+    otherwise the first tensor in capture order. Names the cause of a training loss that is not
+    finite: the learning rate if the loss had risen to ten times its smallest value, or the loss
+    itself if weights, inputs and outputs are finite. ``lenient``, as in profile ``recommended``,
+    makes exceptions if nothing is selected: gradients count only after ``patience`` consecutive
+    saves while the loss is finite, since loss scaling in half precision overflows on purpose.
+    Negative infinities in masks and in the input of a softmax are ignored then. NonFiniteData
+    judges inputs and labels.
 
     Parameters
     ----------

@@ -29,10 +29,10 @@ class GradientExplosion(Rule):
     relative to the loss or to the range of all losses so far; parts that are not captured are left
     out. Fires when it is at least ``ratio`` times its median over the last 16 saves, or ``ratio``
     squared times that of the first five, and the loss does not improve, in three consecutive saves
-    in profile ``recommended``. Then the median of the last three losses is not lower, and is above
-    the best by more than a tenth of the range of all losses. Exploded saves do not enter the
-    median, so a lasting explosion stays reported. ExplodingTensor reports gradients that are not
-    finite.
+    in profile ``recommended``. The loss does not improve if the median of the last three is not
+    lower, and above the best by more than a tenth of the range of all losses. Exploded saves do not
+    enter the median, so a lasting explosion stays reported. ExplodingTensor reports gradients that
+    are not finite.
 
     Fires, too, when at least ``share`` of the last 1,000 steps are spikes, whether they are saved
     or not, in at least four windows of 50 steps. A spike is a gradient norm, relative to the loss,

@@ -20,10 +20,10 @@ _RISEN = 2.0  # times the first loss: a step that was too long has switched the 
 class NoGradient(Rule):
     """All gradients are exactly zero although the loss is not: the model no longer learns.
 
-    Gradients that are saved at the same step belong together: those of one optimizer, where several
-    take turns. Fires when all of them were zero in ``saves`` of their consecutive saves, and a loss
-    of the same step was not. A loss of zero, such as a satisfied margin, has no gradient either.
-    Names the learning rate if the loss is more than twice the first one.
+    Gradients of the same step are judged together, so optimizers that take turns are judged
+    separately. Fires when all of them were zero in ``saves`` consecutive saves, and a loss of the
+    same step was not. A loss of zero, such as a satisfied margin, has no gradient either. Names the
+    learning rate if the loss is more than twice the first one.
 
     Parameters
     ----------

@@ -37,9 +37,9 @@ _GREW = 1.1  # from the first half of these saves to the last: the schedule warm
 class UpdateTooSmall(Rule):
     """Updates are far too small for the weights to learn anything.
 
-    Measures the update of one step in two ways without a unit: the median over the weights of |Δw|
-    / |w|, and |g| |Δw| / loss, the share of the loss that one step can remove to first order. Fires
-    after 50 steps when the first was below ``relative`` or the second below ``gain`` in ``saves``
+    Measures the update of one step by two ratios: the median over the weights of |Δw| / |w|, and
+    |g| |Δw| / loss, the share by which one step can reduce the loss, to first order. Fires after 50
+    steps when the first was below ``relative`` or the second below ``gain`` in ``saves``
     consecutive saves, unless comparisons of losses prove that the model learns. If both were below
     ``slow`` it fires even then, unless the loss has clearly left its start and most weights change.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
@@ -48,8 +48,8 @@ class UpdateTooSmall(Rule):
 
     Parameters
     ----------
-    relative: least |Δw| / |w| of one step.
-    gain: least share of the loss that one step can remove.
+    relative: smallest |Δw| / |w| of one step.
+    gain: smallest share by which one step can reduce the loss.
     slow: limit of both when the loss hardly falls.
     saves: number of consecutive saves with small updates.
 

@@ -91,7 +91,8 @@ class UpdatesSkipped(Rule):
         done = max(now[1] - first[1] + first[0] - before, lost)  # since the first one
         if done < self.patience:
             return UNDECIDED
-        detail = f"{lost} of the last {done} updates were skipped: their numbers are not finite"
+        what = "their loss or gradients are not finite"
+        detail = f"{lost} of the last {done} updates were skipped: {what}"
         evidence = {"skipped": lost, "share": lost / done, "updates": done, "in_all": now[0]}
         verdict = violation(Reason.NOT_FINITE, detail, skipped, **evidence)
         critical = lost >= _FEWEST and lost >= self.share * done

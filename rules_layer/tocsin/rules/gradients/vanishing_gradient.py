@@ -36,12 +36,12 @@ class VanishingGradient(Rule):
     """Gradients of a layer have become too small to learn from.
 
     Fires when the mean of |g| of a gradient is below ``share`` of the largest such mean of the
-    worker; a single gradient is compared with 1e-7, and with a ``threshold`` all are compared with
-    that. It must hold in three consecutive saved steps in profile ``recommended``, and in eight for
-    gradients of exactly 0: a small batch may switch off all units of a layer. The scale of the loss
-    does not matter. Ignores gradients of biases and single numbers unless you select them, of
-    LoRA's A, of idle experts in a mixture, and of a recurrent layer's state in a series of one
-    step. ExplodingTensor reports gradients without a finite element.
+    worker; if there is only one gradient, below 1e-7. A ``threshold`` replaces both limits. It must
+    hold in three consecutive saved steps in profile ``recommended``, and in eight for gradients of
+    exactly 0: a small batch may switch off all units of a layer. The scale of the loss does not
+    matter. Ignores gradients of biases and single numbers unless you select them, of LoRA's A, of
+    idle experts in a mixture, and of a recurrent layer's state in a series of one step.
+    ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ class VanishingGradient(Rule):
         limit = limits[tensor.worker]
         if ratio >= 1:
             return state, measured(HEALTHY, mean, limit, "below")
-        shown = f"threshold {limit:g}"
+        shown = f"the threshold {limit:g}"
         if limit not in (self.threshold, _ALONE):
-            shown = f"{self.share:g} of the largest, {limit / self.share:.2g}"
-        detail = f"mean |gradient| {mean:.2g} of {tensor.name} is below {shown}"
+            shown = f"{self.share:g} of the largest ({limit / self.share:.2g})"
+        detail = f"the mean |gradient| of {tensor.name} is {mean:.2g}, below {shown}"
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, abs_mean=mean, threshold=limit)
         return state, measured(found, mean, limit, "below")
 

@@ -23,10 +23,10 @@ class PoorWeightInitialization(Rule):
     one of two signs shows. Variances of the layers' activation inputs differ by more than the
     factor ``threshold`` (Glorot & Bengio 2010), or the range of most gradients is below
     ``distribution_range``. Also fires at the first save when more than half of the weights are
-    constant, so all units of a layer stay the same. Or when weight variance × connections (fan-in)
-    is above ``gain`` in half of the weights; it is about 1 for Glorot and at most 2 for He. The
-    severity is ``info``, or ``warning`` if half of the layers with a bias, and at least two, are
-    above ``widest``.
+    constant, so all units of a layer stay the same. Or it fires when weight variance × connections
+    (fan-in) is above ``gain`` in half of the weights; it is about 1 for Glorot and at most 2 for
+    He. The severity is ``info``, or ``warning`` if half of the layers with a bias, and at least
+    two, are above ``widest``.
 
     In profile ``sagemaker`` each of Amazon's three signs fires alone; its documents do not say how
     they combine, and give a ratio that cannot be above 1.

@@ -93,7 +93,7 @@ class LearningRateSchedule(Rule):
         if all(self._has_vanished(memory) for memory in series.values()):
             low = after["low"]
             was = f"its maximum was {highest:.3g}"
-            detail = f"{name} is {rate:.3g}, and was this low for {low} saves; {was}"
+            detail = f"{name} is {rate:.3g}, and has been this low for {low} saves; {was}"
             evidence = {"learning_rate": rate, "highest": highest, "saves": low}
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)
             return measured(found, rate, self.vanished * highest, "below")

@@ -37,16 +37,16 @@ _FIRST = 5  # saves whose median is the start
 @register
 @dataclass(frozen=True)
 class LossNotDecreasing(Rule):
-    """The loss does not go down as it should.
+    """The loss does not fall as it should.
 
     Fires when a loss that is judged every ``num_steps`` steps fell by less than ``diff_percent`` %
     since its start, twice in a row, or is not finite. The start is the larger of the first save and
     the median of the first five. Stops judging once any loss of the run has fallen by
     ``settled_percent`` %. With several losses, it also waits while one is that far above its start,
-    because competing losses (GAN) take turns. Nor does it fire if the noise is larger than that, or
-    if comparisons with shuffled labels show skill. The value of a loss does not show progress below
-    0, and in adversarial, reinforcement, metric, ranking and self-supervised learning: such a loss
-    is judged only if you name it.
+    because competing losses (GAN) take turns. It does not fire if the noise is larger than that, or
+    if comparisons with shuffled labels show skill. Some losses do not show progress by their value:
+    those below 0, and those of adversarial, reinforcement, metric, ranking and self-supervised
+    learning. They are judged only if you name them.
 
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
     allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not

@@ -68,8 +68,8 @@ class LossWorse(Rule):
         "were initialised again, or later data is of a different kind."
     )
     advice: ClassVar[str] = (
-        "Go back to the last checkpoint before the rise. Lower the learning rate by a factor of 3 "
-        "to 10 or clip gradients, and look at the batches of the steps at which it began."
+        "Go back to the last model checkpoint before the rise. Lower the learning rate by a factor "
+        "of 3 to 10 or clip gradients, and look at the batches of the steps at which it began."
     )
     advice_for_trees: ClassVar[str] = SMALLER_ETA
 

@@ -31,7 +31,7 @@ class GPUErrors(Rule):
     about: ClassVar[str] = MACHINE
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
-        "Faulty hardware, mostly. XID 13, 31 and 43 can also come from a fault of a program."
+        "Usually faulty hardware. XID 13, 31 and 43 can also be caused by a program."
     )
     advice: ClassVar[str] = (
         "Look up the XID in NVIDIA's list, stop the job, and continue on another machine from "

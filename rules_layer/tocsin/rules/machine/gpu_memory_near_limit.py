@@ -50,7 +50,7 @@ class GPUMemoryNearLimit(Rule):
         used = fullest.summary.max or 0.0
         if used <= self.threshold:
             return state, measured(HEALTHY, used, self.threshold)
-        detail = f"{used:.0f} % of the memory of {where(fullest)} in use"
+        detail = f"{used:.0f} % of the memory of {where(fullest)} is in use"
         evidence = {"used_percent": used, "threshold": self.threshold}
         found = violation(Reason.ABOVE_THRESHOLD, detail, fullest, **evidence)
         return state, measured(found, used, self.threshold)

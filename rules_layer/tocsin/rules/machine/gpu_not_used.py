@@ -55,7 +55,8 @@ class GPUNotUsed(Rule):
             lowest = min(lowest, *(gpu.summary.max or 0.0 for gpu in gpus))
             if idle:
                 names = ", ".join(where(gpu) for gpu in idle[:8])
-                detail = f"{names} not used, while another GPU is {most:.0f} % utilized"
+                are = f"{names} {'is' if len(idle) == 1 else 'are'}"
+                detail = f"{are} not used, while another GPU is {most:.0f} % utilized"
                 evidence = {"idle_gpus": len(idle), "gpus": len(gpus), "busiest": most}
                 found = violation(Reason.IMBALANCED, detail, idle[0], **evidence)
                 return state, measured(found, lowest, self.idle, "below", "lowest_utilization")

@@ -51,6 +51,6 @@ class GPUThrottled(Rule):
             if where(gpu) == where(slowest) and gpu.summary.mean is not None:
                 evidence["temperature"] = gpu.summary.mean
         heat = f" at {evidence['temperature']:.0f} °C" if "temperature" in evidence else ""
-        detail = f"{where(slowest)} slowed down {100 * share:.0f} % of the time{heat}"
+        detail = f"{where(slowest)} was slowed down {100 * share:.0f} % of the time{heat}"
         found = violation(Reason.ABOVE_THRESHOLD, detail, slowest, **evidence)
         return state, measured(found, share, self.share)

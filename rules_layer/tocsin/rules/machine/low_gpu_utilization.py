@@ -72,7 +72,7 @@ class LowGPUUtilization(Rule):
     sagemaker: ClassVar[dict[str, Any]] = {"window": 500}
     causes: ClassVar[str] = (
         "Small batches, much work on the host between kernels, waiting for data (InputBottleneck "
-        "then says so), or a machine that is larger than the model needs."
+        "reports it), or a machine that is larger than the model needs."
     )
     advice: ClassVar[str] = (
         "Use larger batches, mixed precision and torch.compile, log and synchronize less often, or"
@@ -126,9 +126,9 @@ class LowGPUUtilization(Rule):
         }
         if active is not None:
             evidence["multiprocessors_active"] = round(active, 1)
-        which = where(gpus[0]) if len(gpus) == 1 else f"all {len(gpus)} GPUs in use"
+        which = f"{where(gpus[0])} is" if len(gpus) == 1 else f"all {len(gpus)} GPUs in use are"
         detail = (
-            f"{which} below {self.threshold:g} % in {self.minutes} consecutive saves; "
+            f"{which} below {self.threshold:g} % in {self.minutes} consecutive minutes; "
             f"{average:.0f} % on average in the last one"
         )
         return violation(Reason.BELOW_THRESHOLD, detail, gpus[0], **evidence)

@@ -12,7 +12,7 @@ from tocsin.rules.machine._machine import STEPS, none_of, timed, trained
 @register
 @dataclass(frozen=True)
 class MaxInitializationTime(Rule):
-    """The training has not finished a first step for a long time.
+    """The training has not completed its first step after a long time.
 
     Fires when no training step has ended within ``threshold`` minutes of the first minute of the
     run. Once a step has ended, the rule never fires.

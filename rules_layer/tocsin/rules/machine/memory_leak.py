@@ -17,7 +17,7 @@ _PIECES = 10  # of the window: the state keeps the minimum of each
 @register
 @dataclass(frozen=True)
 class MemoryLeak(Rule):
-    """Memory in use grows steadily and will be full soon.
+    """Memory use grows steadily, and the memory will soon be full.
 
     Takes the minimum of the memory in use in each tenth of the last ``window`` minutes, for the
     host (or its container's limit) and for each GPU. Memory that goes up and down returns to its
@@ -101,7 +101,7 @@ class MemoryLeak(Rule):
         what = tensor.worker if name == "memory" else f"{name} of {tensor.worker}"
         detail = (
             f"memory in use on {what} grew from {minima[0]:.0f} to {minima[-1]:.0f} % in "
-            f"{self.window} minutes; it is full in {minutes:.0f} minutes"
+            f"{self.window} minutes; it will be full in {minutes:.0f} minutes"
         )
         evidence = {
             "points_per_minute": round(slope, 3),

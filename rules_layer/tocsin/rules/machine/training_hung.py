@@ -27,7 +27,7 @@ _MEDIANS = 5  # minutes
 @register
 @dataclass(frozen=True)
 class TrainingHung(Rule):
-    """The machine runs, but the training makes no more steps.
+    """The machine is running, but the training completes no more steps.
 
     Fires when no step ended for ``minutes`` minutes and for ``ratio`` times the median step, while
     minutes of the machine arrive. Evaluation steps count. Before the first step the rule waits: see

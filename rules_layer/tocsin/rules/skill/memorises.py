@@ -25,10 +25,10 @@ class Memorises(Rule):
     and labels than for shuffled ones. Fires when over the last half of the saves training has a
     skill of at least ``known`` and evaluations one below ``least_skill``, both with 99.9 %
     confidence, in two consecutive checks. Four consecutive evaluations that are no better than a
-    constant prediction are also enough. Says so where shuffled evaluation labels fit better than
-    the true ones: classes are then numbered differently. Waits for ``patience`` training steps and
-    ``samples`` evaluation samples. Resolved when evaluations gain skill: some models generalise
-    late.
+    constant prediction are also enough. The finding says so if shuffled evaluation labels fit
+    better than the true ones: classes are then numbered differently. Waits for ``patience``
+    training steps and ``samples`` evaluation samples. Resolved when evaluations gain skill: some
+    models generalise late.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class NoSkill(Rule):
     saves find no proof of learning, and a skill below ``least_skill`` with 99.9 % confidence; or
     below ``most_skill`` after 100 comparisons without any sign of learning. Checks after
     ``patience`` steps, and then each time their number has grown by a quarter. Proof of learning
-    resolves the rule: some models start late. Says so if other terms of the minimised loss made up
-    more than 80 % of it at first and less than half of it now: they outweigh this one.
+    resolves the rule: some models start late. The finding says so if other terms outweigh this
+    loss: at first they made up more than 80 % of the minimised loss, and now less than half.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ class SkillLost(Rule):
         "loaded or initialised again, or the labels of the later data do not belong to its inputs."
     )
     advice: ClassVar[str] = (
-        "Go back to the last checkpoint before the loss rose; lower the learning rate or clip "
-        "gradients, and look at the batches of the steps at which it began."
+        "Go back to the last model checkpoint before the loss rose; lower the learning rate or "
+        "clip gradients, and look at the batches of the steps at which it began."
     )
 
     least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.1

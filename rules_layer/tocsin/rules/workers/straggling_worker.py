@@ -29,8 +29,8 @@ class StragglingWorker(Rule):
     A worker's delay at a step is the time at which it wrote the step, minus the median time of its
     peers. Fires after three consecutive saved steps in which the delay exceeds
     ``threshold_seconds``, ``ratio`` times the median interval between steps, and twice the largest
-    delay in its own first five steps. The delay must last, unlike after a single slow upload: the
-    worker has not made up a quarter of it while its peers continued for half of it. If workers wait
+    delay in its own first five steps. A single slow upload does not fire: the worker must have made
+    up less than a quarter of the delay while its peers continued for half of it. If workers wait
     for each other at every step, they write at the same time however slow one of them is, and the
     rule cannot fire.
 
