@@ -217,9 +217,8 @@ def _evaluation(chaos: Chaos, queue: str) -> EvaluationPorts:
         evaluate_queue_url=queue,
         bus=outputs["EventBusName"],
     )
-    ports = connect_evaluate(settings, WATCH, chaos.client)
-    coordination = _Attempts(ports.coordination, chaos)
-    return replace(ports, coordination=coordination, now=lambda: chaos.now)
+    ports = connect_evaluate(settings, WATCH, chaos.client, lambda: chaos.now)
+    return replace(ports, coordination=_Attempts(ports.coordination, chaos))
 
 
 def _alerts(chaos: Chaos, queue: str) -> AlertPorts:

@@ -251,8 +251,7 @@ class EvaluationPorts:
     baselines: kept in the process, for rules that compare a run with them.
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
-    settling: by run, until when a look for its collections files need not be asked for again; kept
-        in the process.
+    settling: by run, when a look for its collections files was last asked for; kept in the process.
     outages: errors of the services, which say nothing about a run.
     is_denied: whether such an error stays until somebody grants a permission.
     owner: the owner of a run (URL).

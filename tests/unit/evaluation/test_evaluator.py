@@ -337,6 +337,43 @@ def test_one_look_serves_a_burst_of_collections_files(
     assert state(job, ports).last_step == 1, "a step never waits"
 
 
+def test_the_look_for_collections_files_waits_for_the_end_of_their_burst(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    bad_then_good(job, 0)
+    taps: list[str] = []
+    ports, now = some_ports(job, watch(*WATCH["rules"])), NOW
+    hints = ports.hints
+    assert isinstance(hints, MemoryHints)
+    ports = tapped(replace(ports, now=lambda: now), taps.append)
+    due: list[float] = []
+    for number in range(1000):  # for a minute; SQS brings each hint a little late
+        sent = len(hints.sent)
+        wake(job, ports, keys=(collections_key(f"w{number}"),))
+        due += [now + SETTLE + 0.03] * (len(hints.sent) - sent)
+        now += 0.06
+        while due and due[0] <= now:
+            del due[0]
+            wake(job, ports, configures=True)
+    assert set(taps) == {"before send", "after send"}, "no look"
+    assert len(hints.sent) <= 60 / SETTLE * 2
+    while due:
+        now = due.pop(0)
+        wake(job, ports, configures=True)
+    assert state(job, ports).last_step == 0
+
+
+@pytest.mark.parametrize("other", [{"tick": NOW}, {"continues": True}])
+def test_a_hint_of_more_than_collections_files_never_waits(
+    job: Job, watch: Callable[..., Watch], other: dict[str, Any]
+) -> None:
+    bad_then_good(job, 0)
+    ports = some_ports(job, watch(*WATCH["rules"]))
+    wake(job, ports, keys=(collections_key("w0"),))
+    wake(job, ports, keys=(collections_key("w1"),), configures=True, **other)
+    assert state(job, ports).last_step == 0
+
+
 def test_attempts_that_never_finish_end_with_the_step_given_up(
     job: Job, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 from tocsin.aws.clients import AWS_ERRORS, Client, LazyClient, is_denied
@@ -23,33 +24,36 @@ from tocsin.watch import Watch
 
 
 def connect_evaluate(
-    settings: EvaluateSettings, default: Watch, client: Client = LazyClient
+    settings: EvaluateSettings,
+    default: Watch,
+    client: Client = LazyClient,
+    now: Callable[[], float] = time.time,
 ) -> EvaluationPorts:
     """``default`` is the configuration of runs that bring none. ``client`` makes the client of a
     service by its name; each is made once, at its first call.
     """
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
     owner = partial(owner_of, prefix=settings.capture_prefix)
-    shares = Shares(table, issue_caps(settings.metric_run_cap), owner, time.time)
+    shares = Shares(table, issue_caps(settings.metric_run_cap), owner, now)
     return EvaluationPorts(
         storage=lambda run: open_run(run, client=s3),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
         traces=S3Traces(s3, settings.state_bucket),
-        coordination=DynamoCoordination(table, time.time),
+        coordination=DynamoCoordination(table, now),
         publisher=AwsPublisher(
             Bus(client("events"), settings.bus),
             MetricSink(client("cloudwatch"), Names(settings.stage or "").namespace),
-            time.time,
+            now,
             settings.job_metrics,
             partial(shares.admit, "issue"),
         ),
         hints=SqsHints(Queue(client("sqs"), settings.evaluate_queue_url)),
         jobs=all_jobs(settings.member_roles, client),
         default=default,
-        now=time.time,
+        now=now,
         outages=(*AWS_ERRORS, OSError, NotPublished),
         is_denied=is_denied,
         owner=owner,
-        turns=lambda of: Turns(table, settings.backlog_turns, time.time, f"backlog#{of}"),
+        turns=lambda of: Turns(table, settings.backlog_turns, now, f"backlog#{of}"),
         prices=settings.by_type,
     )
