@@ -29,7 +29,7 @@ def fitting(first: Iterable[str], details: Iterable[str], last: Iterable[str]) -
 
 def columns(facts: Iterable[tuple[str, str]]) -> str:
     """Return one line for each fact that has a text."""
-    return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
+    return "\n".join(f"{label + ': ':<10}{text}" for label, text in facts if text)
 
 
 def see_more(run: str, lookups: Lookups) -> str:
