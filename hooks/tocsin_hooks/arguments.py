@@ -50,15 +50,15 @@ class HookArguments:
         return self.worker == "worker_0" or self.num_workers == 1
 
     def settings(self) -> CaptureSettings:
-        """The settings. Those that the container has ``configured`` count where neither script nor
-        file says anything.
+        """Return the settings. Those that the container has ``configured`` count where neither
+        script nor file says anything.
         """
         silent = self.watch is None or self.watch.capture == Capture()
         capture = self.capture or (self.configured if silent else None)
         return settings(self.watch, self.interval, capture, self.usual_interval)
 
     def settings_for(self, watch: Watch) -> CaptureSettings:
-        """The settings of a newer watch file; where it names no interval, ours stays."""
+        """Return the settings of a newer watch file; where it names no interval, ours stays."""
         named = watch.capture.save_interval is not None
         return settings(watch, None if named else self.interval, usual=self.usual_interval)
 
@@ -71,6 +71,6 @@ class HookArguments:
         return workers == "all"
 
     def overhead(self, settings: CaptureSettings) -> float | None:
-        """The share of the training's time that capturing may take; None: no limit."""
+        """Return the share of the training's time that capturing may take; None: no limit."""
         left = self.max_overhead == OVERHEAD and settings.max_overhead is not None
         return settings.max_overhead if left else self.max_overhead

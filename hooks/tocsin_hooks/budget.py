@@ -37,7 +37,8 @@ class ModeBudgets:
         return {mode: budget.stretch for mode, budget in self._budgets.items()}
 
     def share(self, mode: Mode) -> float:
-        """The share of the time that capturing steps of this mode took. See ``Budget.share``."""
+        """Return the share of the time that capturing steps of this mode took. See
+        ``Budget.share``."""
         return self._budgets[mode].share if mode in self._budgets else 0.0
 
     def allows_looks(self, spent: float, elapsed: float) -> bool:
@@ -47,8 +48,8 @@ class ModeBudgets:
         return self._most is None or spent < _LOOKS * max(_ALLOWANCE, self._most * elapsed)
 
     def observe(self, mode: Mode, cost: float, now: Moment, spent: float, stretch: int) -> bool:
-        """A save of this mode cost ``cost`` seconds of the ``spent`` ones that the hook took in
-        all, and has ended ``now``. See ``Budget``."""
+        """Record a save of this mode that cost ``cost`` seconds of the ``spent`` ones of the hook,
+        and has ended ``now``. See ``Budget``."""
         before, self._saved_at[mode] = self._saved_at.get(mode), now
         if before is None:
             return False
@@ -77,9 +78,9 @@ class Budget:
         self.share = 0.0  # of the time that capturing took, when it was last decided on
 
     def observe(self, cost: float, elapsed: float, spent: float, stretch: int) -> bool:
-        """A save cost ``cost`` of the ``elapsed`` seconds since the save before, when the interval
-        was stretched by ``stretch`` and the hook had ``spent`` so much in all. Return whether the
-        stretch is to be another.
+        """Record that a save cost ``cost`` of the ``elapsed`` seconds since the save before, when
+        the interval was stretched by ``stretch`` and the hook had ``spent`` so much in all. Return
+        whether the stretch is to be another.
         """
         self._costs.append(cost)
         self._periods.append(max(elapsed - cost, 1e-9) / stretch)

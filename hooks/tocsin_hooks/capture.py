@@ -35,7 +35,8 @@ Since = Callable[[NDArray[Any], "str | None"], Update]
 
 
 def capture(plan: CapturePlan, value: object, since: Since | None = None) -> list[Captured]:
-    """A tensor as ``plan`` has it: its summary, its values if they are kept, and its reductions.
+    """Return a tensor as ``plan`` has it: its summary, its values if they are kept, and its
+    reductions.
 
     Nothing of the caller's memory is referred to afterwards. Raises TypeError or ValueError for
     what is not an array of numbers or strings.
@@ -71,7 +72,7 @@ def check_name(saved: Saved) -> None:
 
 
 def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> TensorSummary:
-    """The summary that is wished for; an update needs to know ``since`` when.
+    """Return the summary that is wished for; an update needs to know ``since`` when.
 
     Of details that cannot stand side by side in one summary the first has its place."""
     sampled = wish.update and array.size > MOST_SAMPLED

@@ -30,7 +30,7 @@ class Container:
 
 
 def container(save_interval: int = 500, path: str | Path | None = None) -> Container | None:
-    """The content of ``debughookconfig.json``; None outside a container that has it.
+    """Return the content of ``debughookconfig.json``; None outside a container that has it.
 
     The file lies at ``path``, ``$SMDEBUG_CONFIG_FILE_PATH`` or where SageMaker puts it.
     ``save_interval`` is that of a file which names none. Raises BadWatch with the file's name,

@@ -111,7 +111,7 @@ class Control:
         return self._pending is not None
 
     def taken(self, step: int) -> CaptureChange | None:
-        """The change that begins to hold at this global step, once."""
+        """Return the change that begins to hold at this global step, once."""
         if self._pending is None:
             return None
         with self._lock:

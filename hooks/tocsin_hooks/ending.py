@@ -38,7 +38,8 @@ def ends_cleanly(before: Errors) -> bool:
 
 
 def finished_after(error: BaseException | None) -> bool | None:
-    """The argument ``finished`` of ``close`` where a ``with`` block ends by ``error``, or by none.
+    """Return the argument ``finished`` of ``close`` where a ``with`` block ends by ``error``, or by
+    none.
 
     ``sys.exit(0)`` is a clean end.
     """

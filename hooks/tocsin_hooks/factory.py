@@ -16,7 +16,8 @@ class NoModel(Exception):
 
 
 def made_by(target: str) -> Any:
-    """The object that ``target`` names, called if it is not a model itself. Raises NoModel."""
+    """Return the object that ``target`` names, called if it is not a model itself. Raises
+    NoModel."""
     where, colon, attribute = target.rpartition(":")
     if not (colon and where and attribute):
         raise NoModel(f"{target!r} must be module:factory or file.py:factory")

@@ -56,7 +56,7 @@ class Guard:
 def guarded(
     report: Callable[[Any], Report], what: str | Callable[..., str], otherwise: object = None
 ) -> Callable[[Method], Method]:
-    """The same for a whole method, which then returns ``otherwise``.
+    """Return the same for a whole method, which then returns ``otherwise``.
 
     ``report`` finds the Report, given ``self``. ``%s`` in ``what`` is the method's name; or
     ``what`` makes the text, and gets what the method gets.

@@ -461,8 +461,8 @@ class Hook:
         return None if timings is None else TimedLoader(loader, timings)
 
     def data(self, loader: Iterable[Batch]) -> Iterable[Batch]:
-        """The batches of a loader. Measures how long the training waits for each, if the watch file
-        has a section ``machine``. Errors of the loader pass.
+        """Return the batches of a loader. Measures how long the training waits for each, if the
+        watch file has a section ``machine``. Errors of the loader pass.
 
         >>> for batch in hook.data(loader):
         ...     train_on(batch)

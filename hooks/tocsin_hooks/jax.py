@@ -173,7 +173,7 @@ class JaxHook:
 
 
 def leaves(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a tree under their paths: ``params/Dense_0/kernel``."""
+    """Yield the arrays of a tree under their paths: ``params/Dense_0/kernel``."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if isinstance(leaf, jax.Array | np.ndarray):
             yield jax.tree_util.keystr(path, simple=True, separator="/") or "value", leaf

@@ -20,8 +20,8 @@ _DECIDES = 0.3  # of the variance, by a single sample: such labels resemble many
 
 
 def column_of(labels: NDArray[Any], inputs: NDArray[Any]) -> int | None:
-    """The column of the inputs of a batch that is its labels, one for each sample, or a multiple of
-    it plus a constant: their correlation is 1 or −1.
+    """Return the column of the inputs of a batch that is its labels, one for each sample, or a
+    multiple of it plus a constant: their correlation is 1 or −1.
 
     ``labels``: shape (N) or (N, 1); ``inputs``: (N, columns). Of other shapes there is none.
     """

@@ -30,7 +30,8 @@ def skill_name(site: str, function: str) -> Name:
 
 
 def contract_name(contract: str, place: str) -> Name:
-    """The tensor that reports a contract. Raises UnknownContract for an id that there is not."""
+    """Return the tensor that reports a contract. Raises UnknownContract for an id that there is
+    not."""
     return reported(get(contract), place)
 
 

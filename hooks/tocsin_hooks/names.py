@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def names_of(model: object, watch: Watch | None = None) -> Names:
-    """The tensors of a PyTorch model that a hook with this watch file captures.
+    """Return the tensors of a PyTorch model that a hook with this watch file captures.
 
     Raises ValueError for a pattern of the watch file that cannot be used.
     """

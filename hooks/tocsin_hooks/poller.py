@@ -73,8 +73,8 @@ class Reader(Protocol):
 
 
 def optional(read: Reader, key: str, limit: int) -> bytes | None:
-    """A file that may not be there. S3 says "access denied" of a missing one to a role that may
-    not list the bucket.
+    """Return a file that may not be there. S3 says "access denied" of a missing one to a role that
+    may not list the bucket.
     """
     try:
         return read(key, limit)

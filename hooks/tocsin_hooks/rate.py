@@ -29,7 +29,7 @@ class StepRate:
         self._first = self._first or (self.step, now)
 
     def look(self) -> tuple[int, float]:
-        """The step, and the rate since the first, or since the last look if that is more."""
+        """Return the step, and the rate since the first, or since the last look if that is more."""
         if self._first is None:
             return self.step, 0.0
         now = self.step, time.monotonic()

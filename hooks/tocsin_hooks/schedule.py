@@ -104,7 +104,7 @@ class Schedule:
         every: int | None = None,
         turn: int | None = None,
     ) -> Due | None:
-        """The part of this step that is saved, if any.
+        """Return the part of this step that is saved, if any.
 
         ``step`` is its number among all steps, ``now`` in seconds of a steady clock. ``stretch``
         multiplies intervals, of steps and of seconds; the steps of ``save_steps`` stay. Several

@@ -45,7 +45,7 @@ def run_module(name: str, arguments: Sequence[str]) -> None:
 
 
 def without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the script's first line on."""
+    """Return the traceback from the script's first line on."""
     ours = Path(__file__).parent
     while traceback and Path(traceback.tb_frame.f_code.co_filename).parent == ours:
         traceback = traceback.tb_next

@@ -199,7 +199,8 @@ class Session:
             self.uploader.put(step)
 
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
-        """The part of a step that is captured, if any: it is due, and there is room for it."""
+        """Return the part of a step that is captured, if any: it is due, and there is room for
+        it."""
         now = time.monotonic()
         self._rate.begin(now)
         if self.uploader is None or not self.writes:

@@ -92,7 +92,8 @@ class CaptureSettings:
     def collections_of(
         self, name: str, collection: str | tuple[str, ...] | None
     ) -> tuple[str, ...]:
-        """The collections a tensor was saved to, and those configured that its name belongs to."""
+        """Return the collections a tensor was saved to, and those configured that its name belongs
+        to."""
         given = (collection,) if isinstance(collection, str) else collection or ()
         is_named = any(built_in(each) for each in given)
         matching = [
@@ -125,7 +126,8 @@ class CaptureSettings:
         return True in self._said("save_shape", collections)
 
     def reductions(self, collections: tuple[str, ...]) -> tuple[str, ...]:
-        """The reductions that become tensors, as they stand in names; of losses there are none."""
+        """Return the reductions that become tensors, as they stand in names; of losses there are
+        none."""
         if not SCALARS.isdisjoint(collections):
             return ()
         wanted = {
@@ -165,7 +167,7 @@ def mild(fault: Fault) -> None:
 
 
 def given_watch(watch: Watch | str | Path | None) -> Watch | None:
-    """The watch file that a script names. Raises ValueError and OSError if it has an error.
+    """Return the watch file that a script names. Raises ValueError and OSError if it has an error.
 
     A rule that is not known here may be one of the deployment's own: that is a warning.
     """

@@ -21,7 +21,7 @@ class Wishes:
         self._alone = alone
 
     def of(self, saved: Saved) -> tuple[Wish, bool]:
-        """The wish for a tensor that is captured, and whether a rule asks for it to be.
+        """Return the wish for a tensor that is captured, and whether a rule asks for it to be.
 
         A rule that looks at whatever there is asks for nothing in particular.
         """
@@ -32,7 +32,7 @@ class Wishes:
 def wanting(
     rules: Sequence[Watched], saved: Saved, matcher: PatternMatcher, *, alone: bool = False
 ) -> Iterator[Read]:
-    """The reads that select a tensor, by all rules."""
+    """Yield the reads that select a tensor, by all rules."""
     for rule in rules:
         for _, read in reads_of(rule, saved, matcher, alone=alone):
             yield read

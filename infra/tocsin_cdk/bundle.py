@@ -66,7 +66,7 @@ def lambda_target(architecture: str) -> Platform:
 
 
 def local_target(python: Path) -> Platform:
-    """An interpreter on this machine."""
+    """Return an interpreter on this machine."""
     ask = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
     try:
         answer = subprocess.run(  # noqa: S603
@@ -83,7 +83,7 @@ def local_target(python: Path) -> Platform:
 def staged_layer(
     target: Platform, folders: Mapping[str, Path], cache: Path = CACHE
 ) -> Iterator[tuple[Path, str]]:
-    """The layer's folder and a hash of its contents. The folder is removed after the block.
+    """Yield the layer's folder and a hash of its contents. The folder is removed after the block.
 
     ``folders`` are our own packages: the name in the layer, and the source.
     """
@@ -103,7 +103,7 @@ def staged_layer(
 
 @contextmanager
 def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """A copy of a function's folder, and its hash. The copy is removed after the block.
+    """Yield a copy of a function's folder, and its hash. The copy is removed after the block.
 
     ``files`` (name, text) are added beside the handler.
     """

@@ -24,7 +24,7 @@ class CaptureLocation:
     key_arn: str | None
 
     def objects(self, pattern: str) -> str:
-        """The ARN of objects under the prefix; ``pattern`` may hold wildcards."""
+        """Return the ARN of objects under the prefix; ``pattern`` may hold wildcards."""
         return self.bucket.arn_for_objects(self.prefix + pattern)
 
     def grant_read(self, function: PythonFunction) -> None:

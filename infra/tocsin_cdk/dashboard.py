@@ -96,7 +96,7 @@ class Dashboard(Construct):
 
 
 def dashboard_url(stack: Stack, options: DeploymentOptions) -> str:
-    """The URL of the dashboard of a deployment."""
+    """Return the URL of the dashboard of a deployment."""
     console = f"https://{stack.region}.console.aws.amazon.com/cloudwatch/home"
     return f"{console}?region={stack.region}#dashboards/dashboard/{dashboard_name(stack, options)}"
 

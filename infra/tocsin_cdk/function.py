@@ -105,7 +105,7 @@ class PythonFunction(Construct):
 
 
 def architecture(options: DeploymentOptions) -> lambda_.Architecture:
-    """The processor that functions run on and that the layer is built for."""
+    """Return the processor that functions run on and that the layer is built for."""
     return {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}[
         options.architecture
     ]

@@ -42,7 +42,7 @@ def matching(pattern: str, valid: str) -> Parser:
 
 
 def each(fault: Callable[[str], str | None], example: str) -> Parser:
-    """A parser for a list of texts; ``fault`` checks each."""
+    """Return a parser for a list of texts; ``fault`` checks each."""
 
     def parse(key: str, value: Any) -> tuple[str, ...]:
         items = list_items(value)
@@ -158,7 +158,7 @@ def _pairs(key: str, value: Any, example: str) -> dict[str, Any]:
 def by_function(
     defaults: Mapping[str, int], least: Mapping[str, int], most: int, unit: str
 ) -> Parser:
-    """A parser for a number for some functions; the others keep their defaults."""
+    """Return a parser for a number for some functions; the others keep their defaults."""
     example = ",".join(f"{name}={number}" for name, number in defaults.items())
 
     def parse(key: str, value: Any) -> Mapping[str, int]:

@@ -182,7 +182,8 @@ class OptionValues(TypedDict, total=False):
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
-    """The options from keywords. Raises OptionError, also for a keyword that is not an option."""
+    """Return the options from keywords. Raises OptionError, also for a keyword that is not an
+    option."""
     keys = {_field(key): key for key in _PARSERS if ":" not in key}
     if unknown := sorted(set(given) - set(keys)):
         near = difflib.get_close_matches(unknown[0], keys, n=1)

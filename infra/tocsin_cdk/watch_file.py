@@ -19,7 +19,7 @@ def default_watch(
     allowed: Collection[str] | None = None,
     webhooks: Collection[str] | None = None,
 ) -> str:
-    """The watch file as JSON text; without a file an empty one, which has the defaults.
+    """Return the watch file as JSON text; without a file an empty one, which has the defaults.
 
     Raises OptionError with a line for each fault of the file or its custom rules, and runs the
     files of ``custom_rules`` for that. Leaves out silences that have ended.
@@ -36,7 +36,8 @@ def default_watch(
 
 
 def custom_rules(path: Path | None) -> Path | None:
-    """The folder of the watch file's ``custom_rules``, relative to the file. Raises OptionError."""
+    """Return the folder of the watch file's ``custom_rules``, relative to the file. Raises
+    OptionError."""
     if path is None or (folder := _checked(path).custom_rules) is None:
         return None
     return path.parent / folder

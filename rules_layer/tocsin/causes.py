@@ -60,7 +60,7 @@ class Lead:
 
 
 def kind_of(finding: Finding) -> str:
-    """The kind of a finding in ``EXPLAINS``: its rule, or the family of a broken contract. A
+    """Return the kind of a finding in ``EXPLAINS``: its rule, or the family of a broken contract. A
     contract at ``info`` states a fact that need not be a fault, and explains nothing.
     """
     if finding.rule != _CONTRACTS or finding.severity is Severity.INFO:
@@ -79,7 +79,7 @@ def explains(cause: Finding, effect: Finding) -> bool:
 
 
 def causes_first(findings: Iterable[Finding]) -> tuple[Lead, ...]:
-    """The findings that no other one explains: the most severe first, then the earliest.
+    """Return the findings that no other one explains: the most severe first, then the earliest.
 
     Each finding is there once, as a lead or below one. A lead is as severe as the worst of what it
     explains, and as early as its first alarm. Where two explain an alarm, the more severe one does,

@@ -19,7 +19,8 @@ SITE = "https://example.com/tocsin"
 
 
 def wheel(extra: str) -> str:
-    """The line of requirements for this version with an extra: its wheel, or its name on the index.
+    """Return the line of requirements for this version with an extra: its wheel, or its name on the
+    index.
 
     >>> wheel("aws")
     './tocsin-0.1.0-py3-none-any.whl[aws]'
@@ -34,7 +35,8 @@ def wheel(extra: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra: from the index, or in a checkout and with the wheel."""
+    """Return the command that installs an extra: from the index, or in a checkout and with the
+    wheel."""
     if PUBLISHED:
         return f"pip install 'tocsin[{extra}]'"
     return f"pip install '.[{extra}]' in a checkout, else '{wheel(extra)}'"

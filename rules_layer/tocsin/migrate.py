@@ -62,7 +62,7 @@ class Converted(NamedTuple):
 
 
 def convert(job: Any) -> Converted:
-    """The Debugger's part of a training job, as CreateTrainingJob takes it, as a watch file.
+    """Return the Debugger's part of a training job, as CreateTrainingJob takes it, as a watch file.
 
     ``job`` may also be the list of DebugRuleConfigurations or of ProfilerRuleConfigurations alone.
     Raises BadWatch.

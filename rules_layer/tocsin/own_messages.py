@@ -6,7 +6,8 @@ import json
 
 
 def encode_hint(run: str, why: str, tick: float | None = None) -> str:
-    """A hint of our own. ASCII: SQS refuses a whole batch for one character that XML lacks."""
+    """Return a hint of our own. ASCII: SQS refuses a whole batch for one character that XML
+    lacks."""
     return json.dumps({"tocsin": "hint", "run": run, "tick": tick, "why": why})
 
 

@@ -8,7 +8,8 @@ MONTH, DAY = "%Y-%m", "%Y-%m-%d"  # of UTC
 
 
 def owner_of(run: str, prefix: str = "") -> str:
-    """The owner of a run (URL): the first folder below ``prefix``, the deployment's capturePrefix.
+    """Return the owner of a run (URL): the first folder below ``prefix``, the deployment's
+    capturePrefix.
 
     Every limit is counted by it. Whoever writes below one folder cannot have another owner, however
     deep the runs are. A run that is the prefix itself belongs to "".

@@ -36,7 +36,7 @@ _JOB = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")  # what SageMaker accepts
 
 
 def seconds(value: object) -> float | None:
-    """The length of a time such as ``500ms``, ``30s``, ``4h``, ``2d``; None for others.
+    """Return the length of a time such as ``500ms``, ``30s``, ``4h``, ``2d``; None for others.
 
     >>> seconds("1.5m"), seconds("soon")
     (90.0, None)
@@ -47,7 +47,7 @@ def seconds(value: object) -> float | None:
 
 
 def moment(value: object) -> datetime | None:
-    """A time with a time zone, in UTC; None for anything else, and outside the years of UTC.
+    """Return a time with a time zone, in UTC; None for anything else, and outside the years of UTC.
 
     >>> moment("2026-12-01T09:00+01:00"), moment("2026-12-01T08:00")
     (datetime.datetime(2026, 12, 1, 8, 0, tzinfo=datetime.timezone.utc), None)
@@ -70,7 +70,8 @@ class StopLimit:
 
 
 def stop_limit(value: object) -> StopLimit:
-    """The stop guard's limit, written as runs per time. Raises ValueError that says what is valid.
+    """Return the stop guard's limit, written as runs per time. Raises ValueError that says what is
+    valid.
 
     >>> stop_limit("10/10m")
     StopLimit(most=10, seconds=600.0)
@@ -134,8 +135,8 @@ def change_fault(name: str, change: str) -> str | None:
 
 
 def changed(value: str, change: str) -> str | None:
-    """The value of a hyper-parameter after a change; None if it is not a finite number, or would
-    underflow to zero.
+    """Return the value of a hyper-parameter after a change; None if it is not a finite number, or
+    would underflow to zero.
 
     >>> changed("0.1", "x0.3"), changed("64", "x0.5"), changed("0.1", "0.02"), changed("adam", "x2")
     ('0.03', '32', '0.02', None)
@@ -153,7 +154,8 @@ def changed(value: str, change: str) -> str | None:
 
 
 def list_items(value: object) -> list[Any] | None:
-    """The items of a list, of text that holds a JSON list, or of text with commas; else None.
+    """Return the items of a list, of text that holds a JSON list, or of text with commas; else
+    None.
 
     >>> list_items("a, b,"), list_items('["a"]'), list_items("[")
     (['a', 'b'], ['a'], None)

@@ -17,12 +17,12 @@ class BadFile(Exception):
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """The files of a folder. One whose name begins with ``_`` is a helper for the others."""
+    """Return the files of a folder. One whose name begins with ``_`` is a helper for the others."""
     return (file for file in sorted(folder.glob("*.py")) if not file.name.startswith("_"))
 
 
 def module_name(file: Path, package: str) -> str:
-    """The name that a file's module gets: no script has another module of this name."""
+    """Return the name that a file's module gets: no script has another module of this name."""
     folder = hashlib.sha256(str(file.resolve().parent).encode()).hexdigest()[:12]
     return f"{package}_{folder}.{file.stem}"
 

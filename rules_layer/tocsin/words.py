@@ -52,7 +52,7 @@ def spreadsheet_text(text: str) -> str:
 
 
 def number(value: bool | int | float | str | None) -> str:
-    """A number of the evidence for people: ``3.1e-09``, ``128``, ``NaN``."""
+    """Return a number of the evidence for people: ``3.1e-09``, ``128``, ``NaN``."""
     return f"{value:.4g}" if isinstance(value, float) else clean(str(value), 80)
 
 

@@ -50,7 +50,7 @@ class OtherLoss:
         return self.of(self.target, changed(self.outputs[0].detach()))
 
     def of(self, target: Any, output: Any) -> Any:
-        """The loss of these labels and predictions; nothing else changes by that."""
+        """Return the loss of these labels and predictions; nothing else changes by that."""
         with _without_effect(output.device):
             return torch.as_tensor(self.function(target, output)).detach().mean()
 
@@ -70,7 +70,7 @@ def _without_effect(device: Any) -> Iterator[None]:
 
 
 def batch_losses(model: Any, labels: Any, predictions: Any) -> Iterator[LossCall | OtherLoss]:
-    """The losses that a model was compiled with, of a batch, but for those with a state."""
+    """Yield the losses that a model was compiled with, of a batch, but for those with a state."""
     for each in compiled_losses(model):
         target, prediction = each.of(labels), each.of(predictions)
         if isinstance(target, torch.Tensor) and isinstance(prediction, torch.Tensor):

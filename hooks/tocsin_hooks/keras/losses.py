@@ -50,7 +50,7 @@ class CompiledLoss:
 
 
 def compiled_losses(model: Any) -> Iterator[CompiledLoss]:
-    """The losses of ``compile``, as far as they are functions of one output."""
+    """Yield the losses of ``compile``, as far as they are functions of one output."""
     given = getattr(model, "loss", None)
     names = getattr(model, "output_names", None) or []
     if isinstance(given, Mapping):

@@ -25,7 +25,8 @@ class Sum:
 
 
 def running_means(model: Any) -> dict[str, Any]:
-    """The metrics of a compiled model that are means, by the names that they have in its logs."""
+    """Return the metrics of a compiled model that are means, by the names that they have in its
+    logs."""
     found: dict[str, Any] = {}
     for metric in model.metrics:
         inner = getattr(metric, "metrics", None)
@@ -37,12 +38,12 @@ def running_means(model: Any) -> dict[str, Any]:
 
 
 def sums(means: Mapping[str, Any]) -> dict[str, Sum]:
-    """The states of running means now."""
+    """Return the states of running means now."""
     return {name: Sum(number_of(mean.total), number_of(mean.count)) for name, mean in means.items()}
 
 
 def since(before: Sum | None, now: Sum | None, logged: float) -> float:
-    """The mean of what came in between, or what is ``logged`` where that is not such a mean.
+    """Return the mean of what came in between, or what is ``logged`` where that is not such a mean.
 
     As exact as Keras' sum, a float32. Once a sum is not finite it stays so for its epoch.
 

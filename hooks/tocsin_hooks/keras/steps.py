@@ -45,7 +45,7 @@ def steps_of(hook: Hook) -> Steps:
 
 
 def intervals(interval: Interval | None) -> Mapping[Mode, int]:
-    """An evaluation is a single step, so every one is saved."""
+    """Return the save interval of each mode: every evaluation is saved, as it is a single step."""
     if interval is None or isinstance(interval, Mapping):
         return {Mode.EVAL: 1, **(interval or {})}
     return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}

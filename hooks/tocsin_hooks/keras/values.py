@@ -8,7 +8,7 @@ import numpy as np
 
 
 def value_of(variable: Any) -> Any:
-    """A variable's value, or a tensor, as something that a hook can reduce.
+    """Return a variable's value, or a tensor, as something that a hook can reduce.
 
     A torch tensor stays one, for numpy has no bfloat16. An array may be a view of the variable's
     memory: it is to be used before the next batch.
@@ -20,7 +20,7 @@ def value_of(variable: Any) -> Any:
 
 
 def number_of(variable: Any) -> float:
-    """The same of one element, or of a number."""
+    """Return the same of one element, or of a number."""
     return float(value_of(variable))
 
 
@@ -30,6 +30,6 @@ def learning_rate_of(optimizer: Any) -> float | None:
 
 
 def loss_scale_of(optimizer: Any) -> float:
-    """The optimizer's factor of the loss, against the underflow of half precision."""
+    """Return the optimizer's factor of the loss, against the underflow of half precision."""
     scaled = getattr(optimizer, "scale_loss", None)
     return 1.0 if scaled is None else number_of(scaled(1.0))

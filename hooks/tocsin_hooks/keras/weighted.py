@@ -17,8 +17,8 @@ Array = NDArray[Any]
 
 
 def drawn_by_weight(weights: Array) -> Array | None:
-    """The rows of as large a batch without weights that stands for this one: each sample as often
-    as its weight says. None if there are no such rows, or too few different ones.
+    """Return the rows of as large a batch without weights that stands for this one: each sample as
+    often as its weight says. None if there are no such rows, or too few different ones.
 
     Losses of it are compared as of any other: it is what a training with weights sees.
     """

@@ -51,7 +51,7 @@ class Cgroup:
         return self._known
 
     def values(self) -> Mapping[str, float]:
-        """A sample of the CPU limit; empty without one."""
+        """Return a sample of the CPU limit; empty without one."""
         found = self()
         named = {"cgroup/CPUUtilization": found.cpu, "cgroup/throttled": found.throttled}
         return {name: value for name, value in named.items() if value is not None}

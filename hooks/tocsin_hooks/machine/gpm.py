@@ -27,7 +27,7 @@ class Multiprocessors:
 
     @classmethod
     def of(cls, library: Any, device: Any) -> Multiprocessors | None:
-        """The reader of a GPU; None for an older GPU, driver or package."""
+        """Return the reader of a GPU; None for an older GPU, driver or package."""
         try:
             if not library.nvmlGpmQueryDeviceSupport(device).isSupportedDevice:
                 return None

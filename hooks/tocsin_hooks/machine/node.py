@@ -34,7 +34,8 @@ class Node:
 
 
 def this_node(environ: Mapping[str, str]) -> Node:
-    """The node as SageMaker, torchrun, Slurm or Open MPI name it; else by the host's name."""
+    """Return the node as SageMaker, torchrun, Slurm or Open MPI name it; else by the host's
+    name."""
     hosts = _hosts(environ)
     host = environ.get("SM_CURRENT_HOST", "")
     if host in hosts:

@@ -142,7 +142,7 @@ class Sampler:
             self._thread.join(timeout)
 
     def sample(self) -> Values:
-        """One sample of all sources that work."""
+        """Return one sample of all sources that work."""
         values: dict[str, float] = {}
         for source in self._sources:
             with Guard(self._report, "the machine is sampled without %s", _name(source)):

@@ -33,14 +33,14 @@ def activation(block: Any) -> str | None:
 
 
 def inside(block: Any) -> list[Any]:
-    """All blocks inside a block, each once, without itself."""
+    """Return all blocks inside a block, each once, without itself."""
     found: dict[int, Any] = {}
     block.apply(lambda each: found.setdefault(id(each), each))  # children first
     return [each for each in found.values() if each is not block]
 
 
 def arrays(values: Any) -> Iterator[Any]:
-    """All arrays among a block's inputs or outputs, which may be nested lists of them.
+    """Yield all arrays among a block's inputs or outputs, which may be nested lists of them.
 
     While a hybridized block is compiled there are symbols in their place, and so there are none.
     """
@@ -52,7 +52,7 @@ def arrays(values: Any) -> Iterator[Any]:
 
 
 def collection_of(parameter: str) -> str | None:
-    """The collection that smdebug's patterns put a parameter in."""
+    """Return the collection that smdebug's patterns put a parameter in."""
     return "weights" if "weight" in parameter else "biases" if "bias" in parameter else None
 
 

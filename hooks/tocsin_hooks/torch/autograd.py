@@ -64,17 +64,17 @@ DRAW_GAMMA = "_standard_gamma"  # draws for gamma, beta and chi-squared distribu
 
 
 def name_of(node: Any) -> str:
-    """The class of a node, as ``ReluBackward0``; empty for None."""
+    """Return the class of a node, as ``ReluBackward0``; empty for None."""
     return "" if node is None else str(node.name())
 
 
 def inputs_of(node: Any) -> list[Any]:
-    """The nodes that gave a node its arguments; None for an argument without a gradient."""
+    """Return the nodes that gave a node its arguments; None for an argument without a gradient."""
     return [each for each, _ in _edges(node)]
 
 
 def edges_of(node: Any) -> list[tuple[Any, int]]:
-    """The same nodes without None, each with the number of its result that is meant."""
+    """Return the same nodes without None, each with the number of its result that is meant."""
     return [(each, number) for each, number in _edges(node) if each is not None]
 
 
@@ -83,7 +83,7 @@ def _edges(node: Any) -> Sequence[tuple[Any, int]]:
 
 
 def output_number(tensor: Any) -> int:
-    """The place of a tensor among the results of the node that computed it."""
+    """Return the place of a tensor among the results of the node that computed it."""
     return getattr(tensor, "output_nr", 0)
 
 
@@ -110,14 +110,14 @@ def _saved(node: Any, name: str) -> Any:
 
 
 def constant_of(node: Any) -> Any:
-    """The factor of a product, or the divisor of a quotient, that needs no gradient: a tensor, or
-    None for a number. What is divided must need one."""
+    """Return the factor of a product, or the divisor of a quotient, that needs no gradient: a
+    tensor, or None for a number. What is divided must need one."""
     first = next(iter(inputs_of(node)), None)
     return _saved(node, "self" if first is None else "other")
 
 
 def divisor_of(node: Any) -> Any:
-    """The divisor of a quotient, or the second factor of a product."""
+    """Return the divisor of a quotient, or the second factor of a product."""
     return _saved(node, "other")
 
 
@@ -151,26 +151,27 @@ def softmax_of(node: Any) -> Softmax | None:
 
 
 def matrices_of(node: Any) -> tuple[Any, Any]:
-    """The factors of a product of matrices; None for one that was not kept."""
+    """Return the factors of a product of matrices; None for one that was not kept."""
     return _saved(node, "self"), _saved(node, "mat2")
 
 
 def indices_of(node: Any) -> list[Any]:
-    """The tensors by which ``tensor[…]`` or ``gather`` picks; None for an axis that is whole."""
+    """Return the tensors by which ``tensor[…]`` or ``gather`` picks; None for an axis that is
+    whole."""
     if name_of(node) == GATHER:
         return [_saved(node, "index")]
     return [*(_saved(node, "indices") or ())]
 
 
 def limits_of(node: Any) -> tuple[Any, Any] | None:
-    """The numbers between which ``clamp`` keeps, each None without that limit."""
+    """Return the numbers between which ``clamp`` keeps, each None without that limit."""
     if not hasattr(node, "_saved_min"):
         return None
     return _saved(node, "min"), _saved(node, "max")
 
 
 def exponent_of(node: Any) -> Any:
-    """The number that ``pow`` raises to."""
+    """Return the number that ``pow`` raises to."""
     return _saved(node, "exponent")
 
 
@@ -235,7 +236,8 @@ def copy_all(into: Sequence[Any], tensors: Sequence[Any]) -> None:
 
 
 def newest_function_mode() -> Any:
-    """The TorchFunctionMode that was entered last, None without one, ``...`` if not known."""
+    """Return the TorchFunctionMode that was entered last, None without one, ``...`` if not
+    known."""
     with suppress(AttributeError):
         size = torch._C._len_torch_function_stack()
         return torch._C._get_function_stack_at(size - 1) if size else None
@@ -267,13 +269,14 @@ def is_replica(module: Any) -> bool:
 
 
 def child(module: Any, name: str) -> Any:
-    """A child of a module, or None. Does not ask the module, which may make up attributes."""
+    """Return a child of a module, or None. Does not ask the module, which may make up
+    attributes."""
     children = getattr(module, "_modules", {})
     return children[name] if name in children else None  # noqa: SIM401 - a traced one has no dict
 
 
 def plain_attributes(module: Any) -> Iterator[Any]:
-    """The attributes of a module besides its children."""
+    """Return the attributes of a module besides its children."""
     return (value for name, value in [*vars(module).items()] if name != "_modules")
 
 
@@ -293,5 +296,5 @@ def parts_of_schedule(schedule: Any) -> Sequence[Any]:
 
 
 def phases_of_schedule(schedule: Any) -> Sequence[Any]:
-    """The phases of OneCycleLR, each with its ``end_step``."""
+    """Return the phases of OneCycleLR, each with its ``end_step``."""
     return getattr(schedule, "_schedule_phases", None) or ()

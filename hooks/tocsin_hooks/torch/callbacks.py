@@ -18,7 +18,7 @@ _guarded = guarded(attrgetter("step.hook.trouble"), "part of a step is not captu
 
 
 def called(method: Method) -> Method:
-    """A method of ModelTraining that PyTorch calls: its time counts as the hook's."""
+    """Return a method of ModelTraining that PyTorch calls: its time counts as the hook's."""
 
     @wraps(method)
     def call(self: Any, *arguments: Any) -> None:
@@ -46,7 +46,7 @@ def is_elsewhere(module: Any) -> bool:
 
 
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The closure that ``optimizer.step`` was given to compute the loss again, if any."""
+    """Return the closure that ``optimizer.step`` was given to compute the loss again, if any."""
     return kwargs.get("closure") or next(filter(callable, args[1:]), None)
 
 

@@ -157,7 +157,8 @@ class ModeArgument:
 
 
 def samples_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    """The number of samples that a model is given: the length of the first tensor that has one."""
+    """Return the number of samples that a model is given: the length of the first tensor that has
+    one."""
     for each in chain(args, kwargs.values()):
         for tensor in _tensors(each):
             if tensor.dim():

@@ -41,8 +41,8 @@ def _always(_: Any) -> bool:
 
 
 def nodes_of(node: Any, most: int, passes: Callable[[Any], bool] = _always) -> Iterator[Any]:
-    """A node and those that it was computed from, the nearest first, each once, and at most so
-    many: only from nodes that one ``passes`` others are looked for."""
+    """Yield a node and those that it was computed from, the nearest first, each once, and at most
+    so many: only from nodes that one ``passes`` others are looked for."""
     waiting, seen = deque([node]), set[Any]()
     while waiting and len(seen) < most:
         found = waiting.popleft()
@@ -99,7 +99,8 @@ def is_weighted(loss: Any, node: Any) -> bool:
 
 
 def terms_of(loss: Any) -> Iterator[Any]:
-    """The nodes that a loss is a sum of, with weights: errors, such as squares, and others."""
+    """Return the nodes that a loss is a sum of, with weights: errors, such as squares, and
+    others."""
 
     def passes(found: Any) -> bool:
         return not is_error(found) and _is_of(_SUMS | _WEIGHTS, found)
@@ -125,8 +126,9 @@ def _is_of(names: Set[str], node: Any) -> bool:
 
 
 def picked_values(loss: Any) -> Any:
-    """The node of a table from whose rows numbers are picked, as the values of actions, if a loss
-    is of their errors, and they are no probabilities. Looks at the newest part of the graph."""
+    """Return the node of a table from whose rows numbers are picked, as the values of actions, if a
+    loss is of their errors, and they are no probabilities. Looks at the newest part of the
+    graph."""
     waiting, seen = [(getattr(loss, "grad_fn", None), False)], set[Any]()
     while waiting and len(seen) < _MOST_NODES:
         found, errors = waiting.pop()
@@ -143,7 +145,7 @@ def picked_values(loss: Any) -> Any:
 
 
 def parameters_near(node: Any, most: int) -> set[int]:
-    """The identities of those parameters that are among so many nodes before this one."""
+    """Return the identities of those parameters that are among so many nodes before this one."""
     leaves = map(parameter_of, nodes_of(node, most))
     return {id(each) for each in leaves if each is not None}
 
@@ -230,13 +232,13 @@ def _is_multiple(node: Any) -> bool:
 
 
 def before_views(node: Any) -> Any:
-    """The node whose numbers are only given another form by this one and those before it."""
+    """Return the node whose numbers are only given another form by this one and those before it."""
     while gives_another_form(node):
         node = inputs_of(node)[0]
     return node
 
 
 def gradient_of(loss: Any, node: Any) -> Any:
-    """The gradient of a loss by what a node gives; None if it does not depend on it."""
+    """Return the gradient of a loss by what a node gives; None if it does not depend on it."""
     edge = [GradientEdge(node, 0)]
     return torch.autograd.grad(loss, edge, retain_graph=True, allow_unused=True)[0]

@@ -188,7 +188,7 @@ class TorchHook:
             self._step.add([(plan, value)])
 
     def data(self, loader: Iterable[Any]) -> Iterable[Any]:
-        """The batches of a loader, with the waits for them timed. See ``Hook.data``."""
+        """Return the batches of a loader, with the waits for them timed. See ``Hook.data``."""
         return self.hook.data(loader)
 
     @property

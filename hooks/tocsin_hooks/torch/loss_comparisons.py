@@ -55,7 +55,7 @@ class LossComparisons:
         return self._draws >= _DRAWS
 
     def forward_begins(self) -> bool:
-        """A forward pass begins; returns whether it is the first that leads to a loss."""
+        """Begin a forward pass. Return whether it is the first that leads to a loss."""
         self._within = []
         self._skill.begin_pass()
         over = self.tape.has_calls or self.tape.is_full

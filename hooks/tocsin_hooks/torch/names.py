@@ -55,7 +55,7 @@ _NAMED_KIND = re.compile(
 
 
 def tensor_names(model: Any) -> Iterator[Name]:
-    """All that the hook can capture of a model, in the order of its parameters and modules.
+    """Yield all that the hook can capture of a model, in the order of its parameters and modules.
 
     What is captured of it depends on the rules. Of inputs and outputs only the first of a module
     is listed; losses outside of the model are not.
@@ -83,7 +83,7 @@ def tensor_names(model: Any) -> Iterator[Name]:
 
 
 def class_name(model: Any) -> str:
-    """The name of a model's class, which ``fully_shard`` replaces by one of its own."""
+    """Return the name of a model's class, which ``fully_shard`` replaces by one of its own."""
     bases = type(model).__bases__
     sharded = len(bases) == 2 and bases[0].__name__ == "FSDPModule"
     return (bases[1] if sharded else type(model)).__name__
@@ -142,7 +142,8 @@ def loss_name(module: Any, label: str, call: int = 0) -> Name:
 
 
 def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]:
-    """The names of what a loss compares: predictions and labels, unless it does something else."""
+    """Return the names of what a loss compares: predictions and labels, unless it does something
+    else."""
     if not isinstance(module, LOSS):
         return None, None
     own = type(module).__name__
@@ -187,19 +188,19 @@ def is_loss(module: Any) -> bool:
 
 
 def plain(path: str) -> str:
-    """A path in a model without what wrappers insert."""
+    """Return a path in a model without what wrappers insert."""
     if not any(wrapper in path for wrapper in WRAPPER_CHILDREN):
         return path
     return ".".join(part for part in path.split(".") if part not in WRAPPER_CHILDREN)
 
 
 def unwrapped(model: Any) -> Any:
-    """The model in DataParallel, DistributedDataParallel and ``torch.compile``."""
+    """Return the model in DataParallel, DistributedDataParallel and ``torch.compile``."""
     return wrappers(model)[-1]
 
 
 def wrappers(model: Any) -> list[Any]:
-    """The model, what it wraps, and what that wraps."""
+    """Return the model, what it wraps, and what that wraps."""
     chain = [model]
     while (inner := _inner(chain[-1])) is not None:
         chain.append(inner)
@@ -217,7 +218,7 @@ def wraps(parent: Any, name: str) -> bool:
 
 
 def submodules(root: Any) -> Iterator[tuple[str, Any]]:
-    """All modules inside of a model, each once; what is compiled is one module."""
+    """Yield all modules inside of a model, each once; what is compiled is one module."""
     for path, module in root.named_modules():
         hidden = COMPILED_CHILD in path.split(".") or isinstance(module, torch.jit.ScriptModule)
         if path and not hidden:

@@ -103,7 +103,8 @@ class OutermostCalls:
 
 
 def parts_of(model: Any) -> Iterator[tuple[str, Any]]:
-    """The modules in the attributes of a model, in lists and dicts as well, with their names."""
+    """Yield the modules in the attributes of a model, in lists and dicts as well, with their
+    names."""
     for name, part in model.named_children():
         if isinstance(part, torch.nn.ModuleList | torch.nn.ModuleDict):
             yield from ((f"{name}.{of}", each) for of, each in parts_of(part))

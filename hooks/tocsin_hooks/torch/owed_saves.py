@@ -34,7 +34,7 @@ class OwedSaves:
         self._owes = True
 
     def begins(self, *, due: bool) -> bool:
-        """A step of training begins; returns whether it is left out though it is ``due``."""
+        """Begin a step of training. Return whether it is left out though it is ``due``."""
         left_out = due and self._lacks and not self._expects_update
         self._owes |= left_out
         return left_out

@@ -72,7 +72,8 @@ class StepBoundaries:
         """Whether the step in hand was begun ahead of its forward passes."""
 
     def turn(self, mode: Mode) -> int | None:
-        """The number of the next step among those of its optimizer, where several take turns."""
+        """Return the number of the next step among those of its optimizer, where several take
+        turns."""
         if mode is Mode.TRAIN and self._owed.is_due:
             return 0
         return self._turns.next() if mode is Mode.TRAIN else None
@@ -188,12 +189,12 @@ class StepBoundaries:
         self.evaluations.trained(samples_of(call.args, call.kwargs), call.name)
 
     def is_trained_again(self, name: str) -> bool:
-        """A part is called with gradients; returns whether that ends an evaluation of parts."""
+        """Record a call of a part with gradients. Return whether it ends an evaluation of parts."""
         self._parts.trained(name)
         return self.evaluates_parts
 
     def is_evaluated(self, root: Any, name: str, args: Any, kwargs: Any) -> bool:
-        """A part is called without gradients; returns whether a pass of an evaluation begins."""
+        """Record a call of a part without gradients. Return whether an evaluation's pass begins."""
         if self._seen_forward or not evaluates(root) or not self._parts.begins(name):
             return False
         return not self.evaluations.is_none(
@@ -240,7 +241,7 @@ class StepBoundaries:
         self._steps.updating()
 
     def updated(self, optimizer: Any) -> bool:
-        """An optimizer has updated the model; returns whether that ``is_unseen``."""
+        """Record an update of the model by an optimizer. Return whether that ``is_unseen``."""
         self._argument.updated()
         self._owed.updated()
         self._gradient.updated(optimizer)
@@ -279,8 +280,8 @@ class _UnknownUpdates:
         return self._parameters.updated_by_nobody and self._steps.begun > _BY_THE_LOOP
 
     def updated_elsewhere(self, root: Any, optimizer: Any) -> bool:
-        """An optimizer has updated something else. Whether its steps count, for no other is seen:
-        then the log says once that it does not hold the model."""
+        """Record an update of something else. Return whether its steps count, as no other is seen:
+        then the log says once that the optimizer does not hold the model."""
         if not self._parameters.updated_by_nobody:
             return False
         self._elsewhere += has_gradients(root)

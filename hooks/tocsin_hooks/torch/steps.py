@@ -142,7 +142,8 @@ class Turns:
         self._latest += (self._numbers[each] for each in optimizers if each in self._numbers)
 
     def next(self) -> int | None:
-        """The updates so far by the one that is next; None if there is one only, or no cycle."""
+        """Return the updates so far by the one that is next; None if there is one only, or no
+        cycle."""
         if len(self._counts) < 2:
             return None
         latest = [*self._latest]

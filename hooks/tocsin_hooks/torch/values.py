@@ -13,7 +13,7 @@ _DEEPEST = 4
 
 
 def tensors_in(value: object, most: int) -> list[tuple[str, Any]]:
-    """The first tensors in a value, with their places: a number, or the key in a mapping.
+    """Return the first tensors in a value, with their places: a number, or the key in a mapping.
 
     Numbers go on through nested sequences, as smdebug counts.
 
@@ -44,7 +44,8 @@ def share_memory(one: Any, other: Any) -> bool:
 
 
 def scalar_loss(output: object) -> Any:
-    """The loss that a model gives with its output, as ``output.loss`` or ``output["loss"]``."""
+    """Return the loss that a model gives with its output, as ``output.loss`` or
+    ``output["loss"]``."""
     found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     return found if isinstance(found, torch.Tensor) and found.numel() == 1 else None
 

@@ -181,7 +181,8 @@ class Rounds:
 
 
 def collections_of(metric: str) -> tuple[str, ...]:
-    """The collections of a metric: losses, too, if it is known to fall as a model gets better."""
+    """Return the collections of a metric: losses, too, if it is known to fall as a model gets
+    better."""
     known = named(f"train-{metric}")
     falls = known is not None and known[0] is Role.LOSS
     return ("losses", "metrics") if falls or _OWN_LOSS.search(metric) else ("metrics",)

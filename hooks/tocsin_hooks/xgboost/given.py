@@ -55,7 +55,7 @@ class Given:
 
 
 def find_given() -> Given:
-    """The arguments of the training that calls this, by a callback."""
+    """Return the arguments of the training that calls this, by a callback."""
     given = _arguments()
     if "dtrain" not in given:
         return Given()

@@ -15,7 +15,7 @@ _MOST_FEATURES = 1000
 
 
 def configuration(booster: Any) -> dict[str, Any]:
-    """The learner in ``Booster.save_config``."""
+    """Return the learner in ``Booster.save_config``."""
     learner: dict[str, Any] = json.loads(booster.save_config())["learner"]
     return learner
 
@@ -33,7 +33,8 @@ def has_scores(learner: Mapping[str, Any]) -> bool:
 
 
 def hyperparameters(learner: Mapping[str, Any]) -> dict[str, int | float | str]:
-    """All parameters with their effective values, by name; the metrics as ``eval_metric``."""
+    """Return all parameters with their effective values, by name; the metrics as
+    ``eval_metric``."""
     found: dict[str, int | float | str] = {}
     for name, text in _parameters(learner):
         if text != "":
@@ -45,7 +46,7 @@ def hyperparameters(learner: Mapping[str, Any]) -> dict[str, int | float | str]:
 
 
 def importances(booster: Any, kind: str) -> dict[str, float]:
-    """The share of each feature in the importance of this ``kind``; together 1.
+    """Return the share of each feature in the importance of this ``kind``; together 1.
 
     Features that no tree is split by are left out; by ``weight`` they have 0.
     """

@@ -13,8 +13,8 @@ _MOST_ROWS = 4096
 
 
 def some_rows(data: Any) -> Any:
-    """The rows as a sparse matrix, in the order of the data set, and of one in quantiles the values
-    that it keeps. None if they are too many, or not to be had."""
+    """Return the rows as a sparse matrix, in the order of the data set, and of one in quantiles the
+    values that it keeps. None if they are too many, or not to be had."""
     if not isinstance(data, xgb.DMatrix) or not 0 < data.num_col() <= _MOST_COLUMNS:
         return None
     if data.num_nonmissing() <= _MOST_VALUES:

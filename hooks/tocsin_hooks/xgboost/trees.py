@@ -40,7 +40,8 @@ COLUMNS = tuple(field.name for field in fields(Node))
 
 
 def tree_columns(booster: Any, rounds: int) -> dict[str, NDArray[Any]]:
-    """The trees of the last of ``rounds`` boosting rounds of a gbtree or dart booster, by column.
+    """Return the trees of the last of ``rounds`` boosting rounds of a gbtree or dart booster, by
+    column.
 
     Rows go by tree and node. Several classes, targets or parallel trees give several trees in a
     round; they are numbered as in the whole model.

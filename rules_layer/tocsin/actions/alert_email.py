@@ -36,7 +36,7 @@ class Explanation:
 
 
 def alert_email(request: Request, lookups: Lookups) -> str:
-    """The text of an alert: rule, place, numbers, outcome, advice, and how to silence it.
+    """Return the text of an alert: rule, place, numbers, outcome, advice, and how to silence it.
 
     At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
     """
@@ -58,7 +58,8 @@ def alert_email(request: Request, lookups: Lookups) -> str:
 
 
 def explain(rule: str, tensor: str | None = None) -> Explanation:
-    """The rule's own words; empty if the rule cannot be found: the e-mail goes out anyway."""
+    """Return the rule's own words; empty if the rule cannot be found: the e-mail goes out
+    anyway."""
     try:
         from tocsin.rules import advice_for, find_rule, page_of
 

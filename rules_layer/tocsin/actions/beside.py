@@ -19,8 +19,8 @@ LastChanges = Callable[[str], Sequence[StatusChange] | None]
 def machine_findings(
     run: str, last_changes: LastChanges, longest: float = LONGEST
 ) -> Sequence[StatusChange] | None:
-    """The rules that fire now in the machine run beside a training's run, the earliest first; empty
-    if none does.
+    """Return the rules that fire now in the machine run beside a training's run, the earliest
+    first; empty if none does.
 
     None where no machine is watched, for a machine run itself, and where it is not known within
     ``longest`` seconds: no message is held back, and none fails.

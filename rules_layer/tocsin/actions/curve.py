@@ -18,13 +18,13 @@ _NUMBERS = frozenset(
 
 
 def measure(alert: StatusChange) -> str:
-    """The field of the tensor's summary that decided; ``mean`` if no field did."""
+    """Return the field of the tensor's summary that decided; ``mean`` if no field did."""
     first = next(iter(alert.evidence), "")
     return first if first in _NUMBERS else "mean"
 
 
 def curve(points: Sequence[tuple[int, float]], name: str) -> str:
-    """The sparkline of a tensor's ``(step, value)`` points, oldest first, and numbers.
+    """Return the sparkline of a tensor's ``(step, value)`` points, oldest first, and numbers.
 
     Empty for fewer than two points, which show nothing.
     """
@@ -40,7 +40,8 @@ def curve(points: Sequence[tuple[int, float]], name: str) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A block for each value, from the lowest to the highest; ``×`` where it is not finite."""
+    """Return a block for each value, from the lowest to the highest; ``×`` where it is not
+    finite."""
     finite = [value for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     return "".join(_block(value, low, high) for value in values)

@@ -18,7 +18,7 @@ _LONGEST_GLOB = 256  # that a silence takes
 
 
 def fitting(first: Iterable[str], details: Iterable[str], last: Iterable[str]) -> str:
-    """The paragraphs as one text; the ``details`` are cut where it would be too long."""
+    """Return the paragraphs as one text; the ``details`` are cut where it would be too long."""
     start, middle, end = (_paragraphs(part) for part in (first, details, last))
     mark = "\n[cut]"
     room = MOST_BYTES - len(f"{_paragraphs([start, mark, end])}\n".encode())
@@ -28,8 +28,8 @@ def fitting(first: Iterable[str], details: Iterable[str], last: Iterable[str]) -
 
 
 def columns(facts: Iterable[tuple[str, str]]) -> str:
-    """One line for each fact that has a text."""
-    return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
+    """Return one line for each fact that has a text."""
+    return "\n".join(f"{label + ': ':<10}{text}" for label, text in facts if text)
 
 
 def see_more(run: str, lookups: Lookups) -> str:
@@ -56,7 +56,8 @@ def see_more(run: str, lookups: Lookups) -> str:
 
 
 def machine_at_that_time(run: str, lookups: Lookups) -> str:
-    """The findings about the training's machines at present; empty where none are watched."""
+    """Return the findings about the training's machines at present; empty where none are
+    watched."""
     found = lookups.machine(run)
     if found is None:
         return ""

@@ -26,7 +26,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def request_of(
     endpoint: Endpoint, event: Mapping[str, Any], key: str, now: float
 ) -> tuple[bytes, dict[str, str]]:
-    """The body and the headers; ``event`` is a ``WebhookEvent`` as JSON has it.
+    """Return the body and the headers; ``event`` is a ``WebhookEvent`` as JSON has it.
 
     Raises Rejected if the format has no room for such an event.
     """
@@ -45,7 +45,7 @@ def request_of(
 
 
 def signature(secret: str, body: bytes, at: int) -> str:
-    """The header that proves who sent ``body``, and when (seconds since the epoch)."""
+    """Return the header that proves who sent ``body``, and when (seconds since the epoch)."""
     code = hmac.new(secret.encode(), b"%d.%b" % (at, body), hashlib.sha256)
     return f"t={at},v1={code.hexdigest()}"
 

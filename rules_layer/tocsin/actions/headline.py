@@ -24,7 +24,7 @@ _SMS = 159
 
 
 def subject(request: Request) -> str:
-    """One line of fewer than 100 ASCII characters, as SNS wants it."""
+    """Return one line of fewer than 100 ASCII characters, as SNS wants it."""
     if request.summary:
         return _ending(request.summary, _SUBJECT)
     end = "".join(f"; {part}" for part in _remarks(request))
@@ -47,19 +47,19 @@ def short(request: Request) -> str:
 
 
 def severity(request: Request) -> Severity:
-    """The worst severity among the alerts that fire, or are resolved."""
+    """Return the worst severity among the alerts that fire, or are resolved."""
     return min((alert.severity for alert in request.about), key=MOST_SEVERE_FIRST.index)
 
 
 def numbers(alert: StatusChange) -> Iterator[str]:
-    """The evidence, one ``name = number`` after the other."""
+    """Yield the evidence, one ``name = number`` after the other."""
     for key, value in alert.evidence.items():
         if value is not None:
             yield f"{clean(key, 80)} = {number(value)}"
 
 
 def last_good(alerts: Iterable[StatusChange]) -> LastGood | None:
-    """The state before the first sign of what fires; None where no alert has it."""
+    """Return the state before the first sign of what fires; None where no alert has it."""
     found = [each.last_good for each in alerts if each.last_good]
     return min(found, key=lambda good: good.first_sign, default=None)
 

@@ -106,7 +106,7 @@ class Relaunch(msgspec.Struct, frozen=True):
 
 
 def fault(job: Definition, plan: Relaunch) -> str | None:
-    """One line that says why the job cannot be started again so; None if it can."""
+    """Return one line that says why the job cannot be started again so; None if it can."""
     if plan.attempt > plan.attempts:
         return (
             f"it was started again {plan.attempt - 1} times already, and the watch file allows "
@@ -134,7 +134,7 @@ def fault(job: Definition, plan: Relaunch) -> str | None:
 
 
 def changes(job: Definition, plan: Relaunch) -> str:
-    """The changes for people: ``lr 0.1 → 0.03``; empty without one."""
+    """Return the changes for people: ``lr 0.1 → 0.03``; empty without one."""
     parameters = _parameters(job)
     return ", ".join(
         f"{clean(name, 80)} {clean(parameters[name], 40)} → {changed(parameters[name], change)}"
@@ -145,8 +145,8 @@ def changes(job: Definition, plan: Relaunch) -> str:
 def next_job(
     job: Definition, tags: Mapping[str, str], plan: Relaunch, deployment: str
 ) -> dict[str, Any]:
-    """The request for CreateTrainingJob. Where the definition names the old run, it names the new
-    one.
+    """Return the request for CreateTrainingJob. Where the definition names the old run, it names
+    the new one.
     """
     parameters = _parameters(job)
     changed_ = {

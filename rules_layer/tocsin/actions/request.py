@@ -109,7 +109,7 @@ class Request:
 
 
 def finding(alert: StatusChange) -> Finding:
-    """The alert as the order of findings sees it."""
+    """Return the alert as the order of findings sees it."""
     name, tensor = alert.rule_configuration_name, alert.tensor
     return Finding(name, alert.rule, alert.severity, alert.step, tensor)
 

@@ -50,7 +50,8 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
 
 def owned_job(alert: StatusChange, lookups: Lookups) -> JobToStop | Result | None:
-    """The job of the alert's run; None if SageMaker has none; a refusal if it is another run's."""
+    """Return the job of the alert's run; None if SageMaker has none; a refusal if it is another
+    run's."""
     name = alert.training_job_name
     job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
     if job is None or _owns(job, alert, lookups):

@@ -17,7 +17,7 @@ _WORST_FIRST = [status for status in WORST_FIRST if status not in _BY_NAME]
 
 
 def summary_email(summary: RunSummary, lookups: Lookups) -> str:
-    """The statuses, the worst first; within the same bounds as an alert's e-mail."""
+    """Return the statuses, the worst first; within the same bounds as an alert's e-mail."""
     job = clean(summary.training_job_name, 100)
     status = f": {summary.rule_evaluation_status}" if summary.rule_evaluation_status else ""
     facts = columns(

@@ -45,7 +45,7 @@ def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
 
 def attributes(request: Request) -> dict[str, str]:
-    """The message attributes: what a subscription's filter policy can select."""
+    """Return the message attributes: what a subscription's filter policy can select."""
     if request.summary:
         about = {"status": request.summary.rule_evaluation_status or ""}
     else:

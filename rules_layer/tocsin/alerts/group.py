@@ -36,7 +36,7 @@ class RuleAlert(msgspec.Struct, frozen=True):
     fired: RuleAlert | None = None
 
     def find(self, dedup_id: str) -> StatusChange | None:
-        """The alert with this identity, if it is one of the two."""
+        """Return the alert with this identity, if it is one of the two."""
         alerts = (self.alert, self.fired.alert) if self.fired else (self.alert,)
         return next((alert for alert in alerts if alert.dedup_id == dedup_id), None)
 
@@ -115,7 +115,7 @@ class Task(msgspec.Struct, frozen=True):
         return self.claim == HANDED_ON
 
     def claimed_by(self, claim: Claim, now: float) -> Task:
-        """A stop is claimed for a moment only: after a crash it cannot wait for anybody's end."""
+        """Return the task claimed; a stop only for a moment, as it cannot wait after a crash."""
         if self.action != "stop" and not claim.delivers:
             return self.handed_on(now)
         until = claim.until
@@ -124,7 +124,7 @@ class Task(msgspec.Struct, frozen=True):
         return replace(self, claim=claim.owner, claimed_until=until, tries=self.tries + 1)
 
     def handed_on(self, now: float) -> Task:
-        """The task as it waits for an invocation that delivers."""
+        """Return the task as it waits for an invocation that delivers."""
         return replace(self, claim=HANDED_ON, claimed_until=now + _HANDED_ON)
 
 
@@ -238,12 +238,12 @@ def pause(tries: int) -> float:
 
 
 def with_entries(group: AlertGroup, *entries: LogEntry) -> AlertGroup:
-    """The group with more lines in its log."""
+    """Return the group with more lines in its log."""
     return replace(group, log=(*group.log, *entries)[-MOST_LOG:]) if entries else group
 
 
 def with_task(group: AlertGroup, task: Task, now: float) -> AlertGroup:
-    """The group with one more task, named, and a line in the log for each of its rules."""
+    """Return the group with one more task, named, and a line in the log for each of its rules."""
     task = replace(task, id=f"{task.action[:40]}#{group.made}")
     group = replace(group, made=group.made + 1, tasks=(*group.tasks, task))
     lines = (
@@ -254,7 +254,7 @@ def with_task(group: AlertGroup, task: Task, now: float) -> AlertGroup:
 
 
 def alerts_document(group: AlertGroup) -> list[dict[str, object]]:
-    """The log as ``tocsin status RUN --json`` has it under ``alerts``, the oldest first."""
+    """Return the log as ``tocsin status RUN --json`` has it under ``alerts``, the oldest first."""
     return [
         {
             "at": entry.at,

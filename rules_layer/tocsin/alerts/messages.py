@@ -69,7 +69,7 @@ def parse_message(body: str | bytes) -> Incoming:
 
 
 def named_run(body: str | bytes) -> str:
-    """The run that a message of ours or an event of any type is about. Raises BadEvent."""
+    """Return the run that a message of ours or an event of any type is about. Raises BadEvent."""
     own = _own(body)
     return own.run if own else run_of(body)
 

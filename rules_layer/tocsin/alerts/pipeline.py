@@ -16,7 +16,7 @@ from tocsin.words import clean
 
 
 def stages(action: str) -> tuple[Stage, ...]:
-    """The stages that decide whether an action is taken now, in order.
+    """Return the stages that decide whether an action is taken now, in order.
 
     Messages are for people, who want few of them. A stop, a relaunch and a metric are taken once
     each time that a rule fires; only a silence holds the first two back.
@@ -35,8 +35,8 @@ MOST_ACTIONS = 50
 
 
 def decide(group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim) -> AlertGroup:
-    """The group with a claimed task for each action that is to be taken now, the stop first; with
-    the reasons in the log; and with the time to decide again.
+    """Return the group with a claimed task for each action that is to be taken now, the stop first;
+    with the reasons in the log; and with the time to decide again.
 
     A rule that an unfinished task of an action is about waits for that task's end. So a firing is
     sent before its resolution, and the invocation that finishes a task decides that action again.
@@ -54,7 +54,8 @@ def decide(group: AlertGroup, silences: Sequence[Silence], now: float, claim: Cl
 def decide_again(
     action: str, group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim
 ) -> AlertGroup:
-    """The group after a task of this action: what had to wait for it is decided, and only that."""
+    """Return the group after a task of this action: what had to wait for it is decided, and only
+    that."""
     if action not in _actions(group)[:MOST_ACTIONS]:
         return group
     others = {key: why for key, why in group.held.items() if not key.startswith(f"{action}|")}

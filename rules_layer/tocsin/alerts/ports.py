@@ -66,12 +66,12 @@ class GroupStore(Protocol):
 
 class Silences(Protocol):
     def active(self, now: float) -> Sequence[Silence]:
-        """The silences that have not expired at ``now`` (seconds since the epoch)."""
+        """Return the silences that have not expired at ``now`` (seconds since the epoch)."""
 
 
 class Checkpoints(Protocol):
     def known(self, run: str) -> Known | None:
-        """The run's alerts; None without a checkpoint that can be read."""
+        """Return the run's alerts; None without a checkpoint that can be read."""
 
 
 class Timer(Protocol):

@@ -24,7 +24,7 @@ def silence(batch: Batch, view: View) -> Batch:
 
 
 def silences_of(alert: StatusChange, view: View) -> Iterator[Silence]:
-    """The silences that cover an alert now."""
+    """Yield the silences that cover an alert now."""
     own = (
         Silence(each.until, job=each.job, author=each.author, reason=each.reason, id=each.id)
         for each in alert.silences

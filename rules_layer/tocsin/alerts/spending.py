@@ -34,7 +34,7 @@ class RunCaps:
     posts: int = 100
 
     def of(self, kind: str) -> tuple[int, str]:
-        """The cap on a kind that has a period, and the option that changes it."""
+        """Return the cap on a kind that has a period, and the option that changes it."""
         caps = {
             "sms": (self.texts, "smsRunCap"),
             "email": (self.emails, "emailRunCap"),
@@ -59,8 +59,8 @@ class Spending:
     added: dict[str, int] = field(default_factory=dict)
 
     def within_caps(self, run: str, effects: Effects) -> Effects:
-        """The effects, as far as the run and its owner have not used up their shares. A mail or a
-        post that was not sent does not count.
+        """Return the effects, as far as the run and its owner have not used up their shares. A mail
+        or a post that was not sent does not count.
         """
 
         def reserve(kind: str, run: str, count: int) -> str | None:

@@ -75,7 +75,7 @@ class Batch:
     reason: Send | None = None
 
     def hold(self, *held: Held) -> Batch:
-        """The batch without the alerts that are held back."""
+        """Return the batch without the alerts that are held back."""
         rules = {each.rule for each in held}
         return replace(
             self,
@@ -85,7 +85,7 @@ class Batch:
         )
 
     def sent(self, view: View) -> Sent | None:
-        """The last message of this action."""
+        """Return the last message of this action."""
         return view.group.sent.get(self.action)
 
 
@@ -93,5 +93,5 @@ Stage = Callable[[Batch, View], Batch]
 
 
 def identities(alerts: Alerts) -> dict[str, str]:
-    """The ``DedupId`` of each rule's alert: it differs each time that the rule fires."""
+    """Return the ``DedupId`` of each rule's alert: it differs each time that the rule fires."""
     return {rule: each.alert.dedup_id for rule, each in alerts.items()}

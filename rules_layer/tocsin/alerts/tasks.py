@@ -29,8 +29,8 @@ _DROPPED = Result(ActionOutcome.REFUSED, "the rule fired again before this could
 
 
 def claim_tasks(group: AlertGroup, now: float, claim: Claim) -> AlertGroup:
-    """The group in which tasks that are due belong to ``claim``: those that a crash left, those
-    that have failed some time ago, and those that were handed on to who delivers. None is
+    """Return the group in which tasks that are due belong to ``claim``: those that a crash left,
+    those that have failed some time ago, and those that were handed on to who delivers. None is
     delivered while another invocation stops the job: messages name the outcome of the stop.
     """
     delivers = claim.delivers and not any(_is_stopping(task, now) for task in group.tasks)
@@ -59,13 +59,15 @@ def release_tasks(group: AlertGroup, claim: Claim, now: float) -> AlertGroup:
 
 
 def drop_stale_rules(task: Task, group: AlertGroup) -> Task:
-    """The task without rules that have fired again since it was decided, or are not there."""
+    """Return the task without rules that have fired again since it was decided, or are not
+    there."""
     dropped = (rule for rule in task.dedup_ids if not _is_current(task, rule, group))
     return replace(task, dropped=tuple(dropped))
 
 
 def carry_out(task: Task, group: AlertGroup, lookups: Lookups, effects: Effects) -> Result:
-    """The outcome of the task. An exception is the outcome ``failed``: other tasks remain."""
+    """Return the outcome of the task. An exception is the outcome ``failed``: other tasks
+    remain."""
     if not task.dedup_ids.keys() - set(task.dropped):
         return _DROPPED
     if task.reason == Send.TOO_MANY:
@@ -79,7 +81,7 @@ def carry_out(task: Task, group: AlertGroup, lookups: Lookups, effects: Effects)
 def record_outcome(
     group: AlertGroup, task: Task, result: Result, spending: Spending, claim: Claim
 ) -> AlertGroup:
-    """The group in which the task's outcome is in the log, and has yet to be published.
+    """Return the group in which the task's outcome is in the log, and has yet to be published.
 
     A stop that was refused for now is decided again later. If it was the stop guard, people are
     notified of it, unless the rule itself does that.
@@ -108,7 +110,7 @@ def record_outcome(
 def retry_later(
     group: AlertGroup, task: Task, result: Result, now: float, spending: Spending | None = None
 ) -> AlertGroup:
-    """The group in which the task has failed, and is tried again after a pause."""
+    """Return the group in which the task has failed, and is tried again after a pause."""
     found = group.find_task(task.id)
     if found is None:
         return group
@@ -127,13 +129,13 @@ def is_given_up(task: Task) -> bool:
 
 
 def remove_task(group: AlertGroup, task: Task, result: Result) -> AlertGroup:
-    """The group without the task, which is done and published."""
+    """Return the group without the task, which is done and published."""
     group = replace(group, tasks=tuple(each for each in group.tasks if each.id != task.id))
     return _with_logged_outcome(group, task, result)
 
 
 def action_events(task: Task, group: AlertGroup, result: Result) -> Iterator[ActionTaken]:
-    """One event for each rule of the task.
+    """Yield one event for each rule of the task.
 
     A job is stopped once: by the first rule. For the others it was stopped already.
     """
@@ -161,7 +163,7 @@ def action_events(task: Task, group: AlertGroup, result: Result) -> Iterator[Act
 
 
 def with_relaunch(group: AlertGroup, done: Relaunched, now: float, claim: Claim) -> AlertGroup:
-    """The group in which the outcome of starting the job again has yet to be published.
+    """Return the group in which the outcome of starting the job again has yet to be published.
 
     A job is started again once; the message may come twice.
     """

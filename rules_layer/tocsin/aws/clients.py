@@ -51,7 +51,7 @@ class LazyClient:
 
 
 def real_client(service: str) -> Any:
-    """A client of whatever AWS the environment names."""
+    """Return a client of whatever AWS the environment names."""
     return boto3.client(service, config=_S3 if service == "s3" else CONFIG)
 
 
@@ -65,5 +65,5 @@ def is_denied(error: BaseException) -> bool:
 
 
 def error_code(error: ClientError) -> str:
-    """The code by which AWS names the error."""
+    """Return the code by which AWS names the error."""
     return str(error.response["Error"]["Code"])

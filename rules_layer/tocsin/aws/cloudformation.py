@@ -11,7 +11,7 @@ from tocsin.aws.clients import error_code
 
 
 def stack_outputs(client: Any, stack: str) -> Mapping[str, str] | None:
-    """The outputs of the stack by name; None where there is no such stack."""
+    """Return the outputs of the stack by name; None where there is no such stack."""
     try:
         answer = client.describe_stacks(StackName=stack)
     except ClientError as error:

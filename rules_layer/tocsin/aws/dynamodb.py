@@ -44,7 +44,8 @@ class Table:
         condition: str | None = None,
         returned: str = "ALL_NEW",
     ) -> Item | None:
-        """The item after the update, or before it; None where the condition does not hold."""
+        """Return the item after the update, or before it; None where the condition does not
+        hold."""
         extra = {"ConditionExpression": condition} if condition else {}
         try:
             answer = self.client.update_item(
@@ -63,7 +64,8 @@ class Table:
         return item
 
     def load(self, key: str) -> tuple[bytes | None, int | None]:
-        """The body and the version to commit on; None and None where there is no such item."""
+        """Return the body and the version to commit on; None and None where there is no such
+        item."""
         if (item := self.get(key)) is None:
             return None, None
         return bytes(item["body"]["B"]), int(item["version"]["N"])
@@ -126,12 +128,13 @@ class Table:
 
 
 def due_shard(key: str) -> dict[str, str]:
-    """The partition of the index that an item is in. Items of earlier versions are all in "0"."""
+    """Return the partition of the index that an item is in. Items of earlier versions are all in
+    "0"."""
     return {"S": str(zlib.crc32(key.encode()) % DUE_SHARDS)}
 
 
 def number(value: float) -> dict[str, str]:
-    """A number as DynamoDB writes it; times are kept to the millisecond."""
+    """Return a number as DynamoDB writes it; times are kept to the millisecond."""
     return {"N": repr(round(value, 3))}
 
 

@@ -72,7 +72,8 @@ def stored_runs(
 
 
 def fleet_table(runs: Iterable[StoredRun], now: datetime, region: str, bucket: str) -> str:
-    """The widget: a table of at most MOST_ROWS runs. CloudWatch shows no script and no frame.
+    """Return the widget: a table of at most MOST_ROWS runs. CloudWatch shows no script and no
+    frame.
 
     bucket: where the runs' reports are.
     """

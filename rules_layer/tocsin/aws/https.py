@@ -87,7 +87,8 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
 
 
 def resolve(host: str, port: int, seconds: float) -> list[str]:
-    """All addresses that DNS gives, each once. OSError if none, TimeoutError after ``seconds``."""
+    """Return all addresses that DNS gives, each once. OSError if none, TimeoutError after
+    ``seconds``."""
     pool = ThreadPoolExecutor(1)  # the resolver takes no time limit of its own
     try:
         asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -38,7 +38,8 @@ class KnownRuns:
         )
 
     def last_changes(self, run: str) -> Sequence[StatusChange] | None:
-        """The last status change of each rule that ever fired; None for a run without any step."""
+        """Return the last status change of each rule that ever fired; None for a run without any
+        step."""
         found = self.known(run)
         return found.alerts if found is not None and found.rules else None
 

@@ -128,8 +128,8 @@ _OF_SUBSCRIPTIONS = 100  # of the deployment in a month: a topic has at most 200
 
 
 def action_caps(texts: int, of_run: RunCaps) -> Mapping[str, Cap]:
-    """The caps of owners and deployment on what ``act`` does: ``texts`` SMS in all, the others by
-    what one run may use.
+    """Return the caps of owners and deployment on what ``act`` does: ``texts`` SMS in all, the
+    others by what one run may use.
 
     Of what is scarce a run may use a quarter, and an owner half: SMS and subscriptions. Of the
     rest an owner may use as much as ten runs, and the deployment as much as a hundred.
@@ -145,7 +145,7 @@ def action_caps(texts: int, of_run: RunCaps) -> Mapping[str, Cap]:
 
 
 def issue_caps(metrics: int) -> Mapping[str, Cap]:
-    """The caps on the metrics that ``evaluate`` makes."""
+    """Return the caps on the metrics that ``evaluate`` makes."""
     return {"issue": Cap(10 * metrics, 100 * metrics, run=metrics, option="metricRunCap")}
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def member_client(role: str, sts: Any) -> Any:
-    """A client of SageMaker under a role of another account. Its credentials are fetched at the
-    first call and renewed before they expire.
+    """Return a client of SageMaker under a role of another account. Its credentials are fetched at
+    the first call and renewed before they expire.
     """
     asked = {"RoleArn": role, "RoleSessionName": "tocsin"}
     session = Session()
@@ -87,8 +87,8 @@ class AllAccounts:
 
 
 def all_jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
-    """The training jobs of this account, and of those whose roles are given, each with a prefix:
-    ``ROLE=PREFIX``, once for each prefix.
+    """Return the training jobs of this account, and of those whose roles are given, each with a
+    prefix: ``ROLE=PREFIX``, once for each prefix.
     """
     own = SageMakerJobs(client("sagemaker"))
     if not member_roles:
@@ -102,7 +102,7 @@ def all_jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | All
 
 
 def prefixes_by_role(member_roles: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """The prefixes of each role.
+    """Return the prefixes of each role.
 
     >>> prefixes_by_role(["arn:aws:iam::1:role/T=runs/speech/", "arn:aws:iam::1:role/T=runs/a=b/"])
     {'arn:aws:iam::1:role/T': ['runs/speech/', 'runs/a=b/']}

@@ -106,7 +106,8 @@ class S3Reports:
         return True
 
     def links(self, run: str) -> ReportLinks:
-        """The links to the run's page, whether it has been written yet or not. Calls nothing."""
+        """Return the links to the run's page, whether it has been written yet or not. Calls
+        nothing."""
         key = report_key(run)
         target = {"Bucket": self.bucket, "Key": key}
         try:
@@ -159,12 +160,12 @@ def has_report(checkpoint: Checkpoint) -> bool:
 
 
 def report_key(run: str, kind: str = "html") -> str:
-    """The key of a run's report."""
+    """Return the key of a run's report."""
     return f"{REPORTS}{run_part(run)}/report.{kind}"
 
 
 def console_link(bucket: str, key: str, region: str) -> str:
-    """The page of an object in the console, for who may sign in there."""
+    """Return the page of an object in the console, for who may sign in there."""
     place = f"https://{region}.console.aws.amazon.com/s3/object/{quote(bucket, safe='')}"
     return f"{place}?region={region}&prefix={quote(key, safe='/')}"
 

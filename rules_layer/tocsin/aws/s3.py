@@ -104,15 +104,15 @@ class S3Traces:
 
 
 def checkpoint_key(run: str, prefix: str = CHECKPOINTS) -> str:
-    """The key of a run's checkpoint."""
+    """Return the key of a run's checkpoint."""
     return f"{prefix}{run_part(run)}.json.z"
 
 
 def trace_key(run: str) -> str:
-    """The key of a run's trace."""
+    """Return the key of a run's trace."""
     return f"{TRACES}{run_part(run)}.trace.z"
 
 
 def run_part(run: str) -> str:
-    """A run in the key of an object: readable by the job, unique by the whole URL."""
+    """Return a run in the key of an object: readable by the job, unique by the whole URL."""
     return f"{job_name(run)[:200]}/{hashlib.sha256(run.encode()).hexdigest()[:32]}"

@@ -26,8 +26,8 @@ class SageMakerJobs:
     client: Any
 
     def describe(self, name: str, run: str = "") -> JobDescription | None:
-        """The job as evaluation knows it. None also for a job that may not be described, because a
-        run is watched all the same.
+        """Return the job as evaluation knows it. None also for a job that may not be described,
+        because a run is watched all the same.
         """
         if job_name_fault(name):
             return None

@@ -115,11 +115,11 @@ class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN
 
     @classmethod
     def variable(cls, field: str) -> str:
-        """The name of the variable that holds this field."""
+        """Return the name of the variable that holds this field."""
         return next(each.encode_name for each in msgspec.structs.fields(cls) if each.name == field)
 
     def variables(self) -> dict[str, str]:
-        """The environment from which ``read`` makes the same settings."""
+        """Return the environment from which ``read`` makes the same settings."""
         values = {
             field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)
         }

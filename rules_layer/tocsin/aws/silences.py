@@ -28,7 +28,7 @@ class DynamoSilences:
     now: Callable[[], float]
 
     def all(self) -> Sequence[Silence]:
-        """All silences, the oldest first; expired ones are kept for a week."""
+        """Return all silences, the oldest first; expired ones are kept for a week."""
         return _decode(self.table.load(_KEY)[0])
 
     def active(self, now: float) -> Sequence[Silence]:
@@ -36,7 +36,7 @@ class DynamoSilences:
         return [each for each in self.all() if each.until.timestamp() > now]
 
     def add(self, silence: Silence) -> Silence:
-        """The silence with the id that it got. ValueError if there are too many."""
+        """Return the silence with the id that it got. ValueError if there are too many."""
         added = replace(silence, id=secrets.token_hex(4))
         oldest = self.now() - _KEPT
 

@@ -23,7 +23,7 @@ def check_document(
     tick: bool = False,
     others: Sequence[Storage] = (),
 ) -> tuple[Document, list[str]]:
-    """The JSON of ``tocsin check``, and notes about files. The engine is the one of Lambda.
+    """Return the JSON of ``tocsin check``, and notes about files. The engine is the one of Lambda.
 
     A run without an end marker that has saved nothing for an hour has ``silent``, the seconds
     since its last step.

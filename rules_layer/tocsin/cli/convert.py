@@ -14,7 +14,7 @@ from tocsin.migrate import convert
 
 
 def converted(file: str) -> Document:
-    """The JSON of ``tocsin convert``. Raises CommandError, BadWatch, OSError."""
+    """Return the JSON of ``tocsin convert``. Raises CommandError, BadWatch, OSError."""
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
         job = json.loads(data)

@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def styled(value: Any, style: str = "") -> Text:
-    """A value as text in one style, without markup and control characters."""
+    """Return a value as text in one style, without markup and control characters."""
     return Text(printable(str(value)), style=style)
 
 
@@ -42,12 +42,12 @@ def utc(time: datetime) -> str:
 
 
 def readable(time: str) -> str:
-    """A time of ``utc`` for people: ``2026-12-01 08:00:00``."""
+    """Return a time of ``utc`` for people: ``2026-12-01 08:00:00``."""
     return time.removesuffix("Z").replace("T", " ")
 
 
 def table() -> Table:
-    """A table without a frame: a heading, a line under it, rows."""
+    """Return a table without a frame: a heading, a line under it, rows."""
     return Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,

@@ -56,7 +56,7 @@ class Checkup:
 
 
 def doctor_document(deployment: Deployment, client: Client = real_client) -> Document:
-    """The JSON of ``tocsin doctor``. Raises CommandError if there is no such stack."""
+    """Return the JSON of ``tocsin doctor``. Raises CommandError if there is no such stack."""
     outputs = deployment.outputs
     if outputs is None:
         raise CommandError(

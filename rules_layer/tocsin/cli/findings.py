@@ -40,7 +40,7 @@ class Finding:
 
 
 def findings(document: Document) -> list[Finding]:
-    """The rules that fired, the cause first, then the rules in Error."""
+    """Return the rules that fired, the cause first, then the rules in Error."""
     cause = document["cause"] or {}
     likely = cause["RuleConfigurationName"] if cause.get("likely") else None
     return [
@@ -53,7 +53,7 @@ def findings(document: Document) -> list[Finding]:
 
 
 def without_finding(document: Document) -> list[Document]:
-    """The rules that neither fired nor failed."""
+    """Return the rules that neither fired nor failed."""
     return [
         rule
         for rule in document["rules"]

@@ -14,8 +14,8 @@ _MOST = 4000  # characters of a text
 
 
 def junit(document: Document, fail_on: Severity = Severity.INFO) -> bytes:
-    """The XML. A rule that fired is a failure if it is as severe as ``fail_on``, else it passed
-    with its finding as output; one in Error is an error; one that judged no step is skipped.
+    """Return the XML. A rule that fired is a failure if it is as severe as ``fail_on``, else it
+    passed with its finding as output; one in Error is an error; one that judged no step is skipped.
     """
     suite = Xml.Element("testsuite", name=_text(document["run"]), tests=str(len(document["rules"])))
     without = names_not_judged(document)

@@ -26,7 +26,7 @@ _PEOPLE = ("allowedRecipients", "emails", "phones")
 def lint_document(
     file: str, rule_files: Sequence[str] = (), allow: Sequence[str] = ()
 ) -> tuple[Document, list[str]]:
-    """The JSON of ``tocsin lint``, and a line of text for each problem, with file and line.
+    """Return the JSON of ``tocsin lint``, and a line of text for each problem, with file and line.
 
     ``lines`` holds the line of each problem, None if it is not known. Raises OSError for a
     file that cannot be read, BadRule if one of ``rule_files`` fails.
@@ -67,7 +67,7 @@ class Allowed:
 
 
 def allowed(allow: Sequence[str], file: Path = Path("cdk.json")) -> Allowed:
-    """The recipients in ``allow``; if it is empty, those in ``file``.
+    """Return the recipients in ``allow``; if it is empty, those in ``file``.
 
     Not known if the file names none: they may be given elsewhere. Raises CommandError for a file
     that cannot be read.

@@ -15,7 +15,7 @@ NAME_THE_LOSS = 'name it: hook.record_loss(loss) or hook.save("loss", loss, coll
 
 
 def names_not_judged(document: Document) -> set[str]:
-    """The rules of all lists of ``not_judged``."""
+    """Return the rules of all lists of ``not_judged``."""
     return {name for names in document["not_judged"].values() for name in names}
 
 
@@ -37,7 +37,7 @@ def nothing_judged(document: Document) -> bool:
 
 
 def why_nothing(document: Document) -> str:
-    """The first reason why no rule has judged a step, and what to do."""
+    """Return the first reason why no rule has judged a step, and what to do."""
     if failed := errors(document):
         return failed
     if not document["steps"]["evaluated"] and document["finished"]:
@@ -54,7 +54,7 @@ def why_nothing(document: Document) -> str:
 
 
 def errors(document: Document) -> str:
-    """The first rule in Error with its reason, and how many more there are; else empty."""
+    """Return the first rule in Error with its reason, and how many more there are; else empty."""
     wrong = [rule for rule in document["rules"] if rule["RuleEvaluationStatus"] == "Error"]
     if not wrong:
         return ""

@@ -94,7 +94,7 @@ def progress(what: str) -> Iterator[Advance]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """The same for work of unknown length."""
+    """Show a spinner while the block runs: work of unknown length."""
     if not sys.stderr.isatty():
         yield
         return

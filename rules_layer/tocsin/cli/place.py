@@ -31,7 +31,7 @@ _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
 
 def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False) -> Storage:
-    """The files at ``url``. Raises CommandError if it names no place, BadHistory.
+    """Return the files at ``url``. Raises CommandError if it names no place, BadHistory.
 
     A history of another tool is read as a run in memory. ``choices`` say how, where its names and
     columns do not.
@@ -50,7 +50,8 @@ def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False)
 
 
 def baselines_at(urls: Sequence[str]) -> list[Storage]:
-    """The runs of ``--baseline``. Raises CommandError for a place without a run, BadHistory."""
+    """Return the runs of ``--baseline``. Raises CommandError for a place without a run,
+    BadHistory."""
     found = [storage_of(url) for url in urls]
     for url, storage in zip(urls, found, strict=True):
         if not steps_at(storage):
@@ -59,7 +60,7 @@ def baselines_at(urls: Sequence[str]) -> list[Storage]:
 
 
 def local_folder(place: str) -> Path | None:
-    """The folder of this name; None for a URL, and for the name of a job.
+    """Return the folder of this name; None for a URL, and for the name of a job.
 
     Raises CommandError for a path that does not exist, and for a name without a folder where
     nothing can ask for a job.
@@ -86,7 +87,7 @@ def _is_installed(package: str) -> bool:
 
 
 def machine_storage(url: str) -> Storage:
-    """The machine run at ``url``, or of the training's run there. Raises CommandError."""
+    """Return the machine run at ``url``, or of the training's run there. Raises CommandError."""
     own = named_as_run(open_run(url, note=note), note)
     if is_machine_run(own.url):
         return storage_of(url)
@@ -128,7 +129,7 @@ def saved_steps(storage: Storage) -> int:
 
 
 def steps_at(storage: Storage) -> int:
-    """The number of steps with index files. Raises NotARun if there is no run."""
+    """Return the number of steps with index files. Raises NotARun if there is no run."""
     try:
         steps = saved_steps(storage)
         if steps or _any(storage, COLLECTIONS):
@@ -149,7 +150,8 @@ def _any(storage: Storage, prefix: str) -> bool:
 
 
 def runs_in(folder: Path) -> Iterator[Path]:
-    """The runs in a folder and below it, in order of their paths. The folder itself may be one."""
+    """Yield the runs in a folder and below it, in order of their paths. The folder itself may be
+    one."""
     for path, folders, _ in os.walk(folder):
         if _MARKS & set(folders):
             folders.clear()
@@ -158,7 +160,7 @@ def runs_in(folder: Path) -> Iterator[Path]:
 
 
 def folder_of_runs(place: str) -> Path | None:
-    """The folder at ``place`` if it is not a run itself, but has runs below it."""
+    """Return the folder at ``place`` if it is not a run itself, but has runs below it."""
     folder = Path(place).expanduser()
     if "://" in place or not folder.is_dir():
         return None

@@ -23,15 +23,15 @@ NOTE = "evaluated again from the run's start: `tocsin replay --act` asked for it
 
 
 def run_url(run: str, deployment: Deployment) -> str:
-    """The URL of a run that is given as such or as its job's name. Raises CommandError."""
+    """Return the URL of a run that is given as such or as its job's name. Raises CommandError."""
     if not run.startswith("s3://"):
         run = run_of_job(run, deployment.find(BUCKET))
     return run.rstrip("/")
 
 
 def with_before(replayed: Document, run: str, deployment: Deployment) -> Document:
-    """The verdicts of a replay, with those that the deployment has: ``before`` is the status of
-    each rule by its name, and ``changed`` lists the rules whose status differs.
+    """Return the verdicts of a replay, with those that the deployment has: ``before`` is the status
+    of each rule by its name, and ``changed`` lists the rules whose status differs.
     """
     stored = S3Checkpoints(real_client("s3"), deployment.find(BUCKET)).load(run)
     if stored.version is None:

@@ -30,7 +30,7 @@ run that was not evaluated before have no status before."""
 
 
 def rows_of(result: Document) -> Iterator[Row]:
-    """The rows of one run: its rules as they are now, then those that it had before only."""
+    """Yield the rows of one run: its rules as they are now, then those that it had before only."""
     before = {rule["RuleConfigurationName"]: rule for rule in result["before"]}
     now = {rule["RuleConfigurationName"]: rule for rule in result["rules"]}
     for name in (*now, *(name for name in before if name not in now)):

@@ -50,7 +50,7 @@ def load_custom_rules(watch: Watch, file: str | Path) -> None:
 
 
 def rules_document(files: Sequence[str | Path] = (), search: str = "") -> Document:
-    """The JSON of ``tocsin rules``, with the rules of ``files``.
+    """Return the JSON of ``tocsin rules``, with the rules of ``files``.
 
     search: words that a rule's name, description, causes or advice has, in any case. Rules that
     have them in name or summary come first.
@@ -76,7 +76,7 @@ def _has(words: Sequence[str], *texts: str) -> bool:
 
 
 def rule_document(name: str, files: Sequence[str | Path] = ()) -> Document:
-    """The JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
+    """Return the JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
     load_rules(files)
     return describe(name)
 

@@ -42,7 +42,7 @@ def folder_look(folder: Path) -> Look:
 
 
 def runs_below(folder: Path) -> Document:
-    """The JSON of ``tocsin status FOLDER``: the runs in a local folder, judged here and now.
+    """Return the JSON of ``tocsin status FOLDER``: the runs in a local folder, judged here and now.
 
     Raises CommandError if there are none.
     """
@@ -62,7 +62,8 @@ def runs_below(folder: Path) -> Document:
 
 
 def row(checkpoint: Checkpoint, modified: datetime) -> Document:
-    """A run in that list. ``modified``: when its checkpoint, or its newest file, was written."""
+    """Return a run in that list. ``modified``: when its checkpoint, or its newest file, was
+    written."""
     known = document(checkpoint)
     status = worst(record.status for record in checkpoint.rules.values())
     return {
@@ -77,7 +78,7 @@ def row(checkpoint: Checkpoint, modified: datetime) -> Document:
 
 
 def runs_table(document: Document, height: int, now: datetime) -> Table:
-    """A line for each run, as many as fit."""
+    """Return a line for each run, as many as fit."""
     grid = table()
     for name in ("status", "job", "step", "updated"):
         grid.add_column(name, no_wrap=True, overflow="ellipsis")

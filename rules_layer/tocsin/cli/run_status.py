@@ -49,7 +49,7 @@ class _AlertState:
 
 
 def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]:
-    """The JSON of ``tocsin status RUN``, and notes for stderr.
+    """Return the JSON of ``tocsin status RUN``, and notes for stderr.
 
     Alerts and subscriptions that cannot be read are null, with a note. Raises CommandError for a
     run that the stack does not know.

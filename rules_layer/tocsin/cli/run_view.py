@@ -104,7 +104,7 @@ class RunWatch:
         return self._following.version
 
     def page(self) -> Page:
-        """The page of the report, up to the last look."""
+        """Return the page of the report, up to the last look."""
         self._history.refresh()
         made = datetime.fromtimestamp(self.now(), UTC)
         return page_of(self._following.checkpoint, self._trace, self._history, made=made)

@@ -44,7 +44,7 @@ _SENTENCE = 3  # lines of the verdict
 
 
 def screen(view: RunView, width: int, height: int, *, footer: str = "") -> RenderableType:
-    """All of the view that fits into so many columns and lines."""
+    """Return all of the view that fits into so many columns and lines."""
     parts: list[Text | Table] = [*_head(view, width)]
     tall = max(_CHART[0], min(_CHART[1], height // 4))
     if view.losses:
@@ -77,7 +77,7 @@ def change_line(change: StatusChange) -> Text:
 
 
 def news(changes: Sequence[StatusChange]) -> Iterator[StatusChange]:
-    """The changes to report: a rule fires, fails or resolves."""
+    """Yield the changes to report: a rule fires, fails or resolves."""
     for change in changes:
         was_firing = change.previous_status is RuleStatus.ISSUES_FOUND
         if change.firing or was_firing or change.rule_evaluation_status is RuleStatus.ERROR:
@@ -100,7 +100,8 @@ def facts(view: RunView) -> str:
 
 
 def last_step(document: Document) -> str:
-    """The number of the last step, or the time of a machine's last minute; empty without one."""
+    """Return the number of the last step, or the time of a machine's last minute; empty without
+    one."""
     last = document["steps"]["last"]
     return "" if last is None else step_text(document["run"], last).removeprefix("step ")
 
@@ -162,7 +163,7 @@ def _alerts(changes: Sequence[StatusChange]) -> Iterator[Text]:
 
 
 def ago(seconds: float) -> str:
-    """A span of time in one number: ``4 s``, ``12 min``, ``3 h``."""
+    """Return a span of time in one number: ``4 s``, ``12 min``, ``3 h``."""
     if seconds < 120:
         return f"{max(0, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

@@ -44,7 +44,7 @@ def silence_from_options(
     until: datetime,
     reason: str,
 ) -> Silence:
-    """The silence that the options of ``tocsin silence add`` describe, without an author.
+    """Return the silence that the options of ``tocsin silence add`` describe, without an author.
 
     Raises CommandError.
     """
@@ -73,7 +73,7 @@ def silence_from_options(
 
 
 def end_of_silence(duration: str | None, until: str | None, now: datetime) -> datetime:
-    """The end of a silence with ``--for`` or ``--until``, in UTC. Raises CommandError."""
+    """Return the end of a silence with ``--for`` or ``--until``, in UTC. Raises CommandError."""
     if (duration is None) == (until is None):
         wrong = "a silence needs an end" if until is None else "a silence needs exactly one end"
         raise CommandError(f"{wrong}: --for 2h or --until {TIME_EXAMPLE}")
@@ -96,7 +96,7 @@ def end_of_silence(duration: str | None, until: str | None, now: datetime) -> da
 
 
 def author_here() -> str:
-    """The name of the user: of the AWS credentials, else of the machine."""
+    """Return the name of the user: of the AWS credentials, else of the machine."""
     try:
         arn = real_client("sts").get_caller_identity()["Arn"]
         return re.split("[/:]", arn)[-1]
@@ -149,7 +149,8 @@ def print_silences(document: Document, console: Console) -> None:
 def silences_of_run(
     job: str, rules: Sequence[str], group: AlertGroup, stored: Iterable[Silence], now: datetime
 ) -> list[Document]:
-    """The silences in force, stored ones and those of the watch file, that cover rules of a run.
+    """Return the silences in force, stored ones and those of the watch file, that cover rules of a
+    run.
 
     Each lists the rules that it covers. A rule's severity is that of its last alert.
     """

@@ -60,8 +60,8 @@ class Deployment:
         return Names(os.environ.get("TOCSIN_STAGE", "") if self.stage is None else self.stage).stack
 
     def find(self, resource: StackResource) -> str:
-        """The name of a resource: from its option, the stack of ``--stack`` or ``--stage``, the
-        environment, or the default stack. Raises CommandError if there is none.
+        """Return the name of a resource: from its option, the stack of ``--stack`` or ``--stage``,
+        the environment, or the default stack. Raises CommandError if there is none.
         """
         if name := self.named.get(resource):
             return name

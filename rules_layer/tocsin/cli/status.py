@@ -13,7 +13,7 @@ from tocsin.cli.run_list import row
 
 
 def runs_document(bucket: str) -> Document:
-    """The JSON of ``tocsin status``: a line per run, the newest first.
+    """Return the JSON of ``tocsin status``: a line per run, the newest first.
 
     A checkpoint that cannot be read is left out, with a note on stderr.
     """
@@ -43,7 +43,7 @@ def _rows(runs: Iterable[StoredRun]) -> list[Document]:
 
 
 def run_of_job(job: str, bucket: str) -> str:
-    """The URL of the run of a job. Raises CommandError if there is none, or several."""
+    """Return the URL of the run of a job. Raises CommandError if there is none, or several."""
     runs = [run["run"] for run in runs_document(bucket)["runs"] if run["job"] == job]
     if len(runs) == 1:
         return str(runs[0])

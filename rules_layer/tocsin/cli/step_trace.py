@@ -34,7 +34,7 @@ def trace_of(
     wait: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> TraceAnswer:
-    """The answer about a trace that is written. Raises CommandError where none is.
+    """Return the answer about a trace that is written. Raises CommandError where none is.
 
     timeout: in seconds. say: gets a line when the training has taken the request up.
     """

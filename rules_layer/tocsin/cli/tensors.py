@@ -43,7 +43,7 @@ def tensors_document(
     collection: str | None = None,
     advance: Advance = lambda done, total: None,
 ) -> Document:
-    """The JSON of ``tocsin tensors``: tensors of all complete steps, or those selected.
+    """Return the JSON of ``tocsin tensors``: tensors of all complete steps, or those selected.
 
     A tensor that was saved as reductions only has one row, under its own name. Damage adds
     ``unreadable``: to the row of a tensor its reason, to the document key and reason of each file.
@@ -112,7 +112,7 @@ def print_tensors(document: Document, console: Console) -> None:
 
 
 def saved_files(run: Trial, advance: Advance) -> Iterator[IndexFile]:
-    """The index files of all steps, complete or not, in their order."""
+    """Yield the index files of all steps, complete or not, in their order."""
     for step in _counted(run.steps(show_incomplete_steps=True), advance):
         yield from run.index_files(step)
 

@@ -25,7 +25,7 @@ _SPENT = (
 def timeline(
     minutes: Sequence[IndexFile], rules: Sequence[Mapping[str, Any]], run: str
 ) -> tuple[dict[str, Any], bool]:
-    """A Chrome trace, and whether samples were left out of it because there are too many.
+    """Return a Chrome trace, and whether samples were left out of it because there are too many.
 
     Each machine is a process. A minute is a slice for each way in which it was spent, one after the
     other in the order of the legend and not in that of the steps. Metrics are counters at the time
@@ -55,7 +55,7 @@ def timeline(
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """The trace as JSON, without spaces."""
+    """Return the trace as JSON, without spaces."""
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
 

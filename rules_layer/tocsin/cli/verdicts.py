@@ -30,7 +30,7 @@ STYLES = {
 
 
 def status_text(status: str | None, *, judged: bool = True) -> Text:
-    """The status; "not judged" for a rule or run without a judged step."""
+    """Return the status; "not judged" for a rule or run without a judged step."""
     if not judged and status not in (None, "NotApplicable", "Error"):
         return Text(NOT_JUDGED, "yellow")
     return Text(status or "-", STYLES[RuleStatus(status)] if status else "")

@@ -38,7 +38,7 @@ def given_watch(
     rule_files: Sequence[str] = (),
     baselines: Sequence[str] = (),
 ) -> Watch | None:
-    """The configuration of the command line; None if the run's own configuration counts.
+    """Return the configuration of the command line; None if the run's own configuration counts.
 
     Rules of ``--rule`` are added to those of the file, and replace one of the same name. Without a
     file they are the only rules. ``baselines`` take the place of the file's. Loads ``rule_files``
@@ -66,7 +66,7 @@ def _counted(baselines: Sequence[str]) -> tuple[str, ...]:
 
 
 def watch_of(file: str) -> Watch:
-    """The watch file, with its ``custom_rules`` loaded. Raises as ``given_watch``."""
+    """Return the watch file, with its ``custom_rules`` loaded. Raises as ``given_watch``."""
     watch = read_watch(file)
     _load_custom(watch, file)
     _refuse(watch, file)

@@ -183,7 +183,7 @@ def serve(server: WebServer, what: str, *, open_page: bool) -> int:
 
 
 def pages_of(folder: Path | None, run: RunWatch) -> Pages:
-    """The pages of the run, or of the folder of runs if there is one."""
+    """Return the pages of the run, or of the folder of runs if there is one."""
     if folder is None:
         return RunPages(run)
     return FolderPages(RunFolder(folder, run.watch))

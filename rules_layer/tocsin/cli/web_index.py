@@ -66,7 +66,7 @@ DEFAULT_SORT = "age"
 
 
 def index_page(folder: str, views: Mapping[str, RunView], sort: str) -> str:
-    """The page; ``sort`` is a column, else the runs with the newest steps are first."""
+    """Return the page; ``sort`` is a column, else the runs with the newest steps are first."""
     sort = sort if sort in _SORTS else DEFAULT_SORT
     rows = sorted(views.items(), key=_SORTS[sort][1])
     heads = "".join(_head(column, sort) for column in _COLUMNS)

@@ -25,32 +25,33 @@ def tensor_name(key: str, place: str) -> str:
 
 
 def id_and_place(name: str) -> tuple[str, str]:
-    """The id and the line of the script in the name of a tensor; both may be empty."""
+    """Return the id and the line of the script in the name of a tensor; both may be empty."""
     key, _, place = name.partition("/")[2].partition("/")
     return key, place
 
 
 def find(key: str) -> Contract | None:
-    """The contract with that id, or with that former id."""
+    """Return the contract with that id, or with that former id."""
     return CONTRACTS.get(FORMER.get(key, key))
 
 
 def get(key: str) -> Contract:
-    """The contract with that id. Raises UnknownContract, also for a former id."""
+    """Return the contract with that id. Raises UnknownContract, also for a former id."""
     if key not in CONTRACTS:
         raise UnknownContract(fault(key))
     return CONTRACTS[key]
 
 
 def fault(key: str) -> str:
-    """The message about an id that no contract has."""
+    """Return the message about an id that no contract has."""
     near = get_close_matches(FORMER.get(key, key), CONTRACTS, n=1)
     hint = f"did you mean {near[0]}?" if near else "docs/contracts.md lists them"
     return f"no contract is called {key!r}: {hint}"
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """The names of a tensor: of one that reports a contract also those with its other ids."""
+    """Return the names of a tensor: of one that reports a contract also those with its other
+    ids."""
     if not name.startswith(_PREFIX):
         return (name,)
     key, _ = id_and_place(name)
@@ -61,7 +62,7 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 def misspelt(pattern: str) -> str | None:
-    """The first word of a pattern of names that is meant for an id, but part of none."""
+    """Return the first word of a pattern of names that is meant for an id, but part of none."""
     text = pattern.removeprefix("^")
     meant = text.startswith(_PREFIX)
     first = text.removeprefix(_PREFIX).partition("/")[0]

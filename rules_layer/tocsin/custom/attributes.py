@@ -46,7 +46,7 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The reverse of ``encode``. Raises ValueError for anything that it never returns."""
+    """Reverse ``encode``. Raises ValueError for anything that it never returns."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):

@@ -43,8 +43,8 @@ _FOUND_AGAIN = (Trial, TrialTensor, logging.Logger, *_CODE)
 
 
 def native(cls: type[Rule]) -> type[NativeRule]:
-    """The rule as the engine runs it: itself if it is a native one, else a class whose parameters
-    are those of the constructor of ``cls``.
+    """Return the rule as the engine runs it: itself if it is a native one, else a class whose
+    parameters are those of the constructor of ``cls``.
     """
     if cls.evaluate is not Rule.evaluate:
         return cls

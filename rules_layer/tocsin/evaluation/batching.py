@@ -94,7 +94,7 @@ def in_turns(found: Iterable[Work], owner: Callable[[str], str]) -> list[Work]:
 
 
 def gather(bodies: Mapping[str, str], failures: Failures) -> list[Work]:
-    """One piece of work for each run and each job; a message that cannot be read fails."""
+    """Return one piece of work for each run and each job; a message that cannot be read fails."""
     found: dict[str | JobEnded, Work] = {}
     for id_, body in bodies.items():
         try:

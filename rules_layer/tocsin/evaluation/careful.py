@@ -49,7 +49,7 @@ class Care:
 
 
 def switch_off(checkpoint: Checkpoint, watched: Iterable[Watched], suspect: str) -> Checkpoint:
-    """The checkpoint without the rule that was at work when an invocation died."""
+    """Return the checkpoint without the rule that was at work when an invocation died."""
     for rule in watched:
         record = checkpoint.rules[rule.name]
         if rule.name == suspect and not record.disabled:

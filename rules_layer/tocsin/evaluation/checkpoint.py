@@ -182,11 +182,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return f"{self.run_id or ''}#{self.generation}" if self.generation else self.run_id
 
     def published(self) -> Checkpoint:
-        """The same with nothing left to publish."""
+        """Return the same with nothing left to publish."""
         return replace(self, refusals=(), outbox=(), summaries=())
 
 
 def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
-    """The newest change of each rule's status, oldest first; without the statuses of all rules."""
+    """Return the newest change of each rule's status, oldest first; without the statuses of all
+    rules."""
     changes = [record.last_change for record in checkpoint.rules.values() if record.last_change]
     return tuple(sorted(changes, key=lambda change: change.sequence))

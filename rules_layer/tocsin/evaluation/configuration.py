@@ -77,7 +77,7 @@ class _Files:
 def load_rules(
     work: UnitOfWork, given: Watch | None, *, again: bool = True, new_start: bool = False
 ) -> Configuration:
-    """The run's configuration, with a record in the checkpoint for each of its rules.
+    """Return the run's configuration, with a record in the checkpoint for each of its rules.
 
     Unless it is read ``again``, the run's own files are as this process knows them, if there was no
     notification of them since. The SageMaker job is described at the first look and at each

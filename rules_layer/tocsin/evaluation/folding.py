@@ -33,7 +33,8 @@ def ignore(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
 
 
 def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
-    """The checkpoint with its frontier at a step and the step counted; rules come after that."""
+    """Return the checkpoint with its frontier at a step and the step counted; rules come after
+    that."""
     refused = {
         key: why for key, why in checkpoint.refused.items() if not _is_at_or_before(key, ready.step)
     }
@@ -123,7 +124,7 @@ def fold(
     steps: Mapping[str, Step],
     on_verdict: OnVerdict = ignore,
 ) -> Checkpoint:
-    """The checkpoint after each rule has judged a step, or a tick.
+    """Return the checkpoint after each rule has judged a step, or a tick.
 
     ``steps`` has the step as each rule sees it, by the rule's name in the configuration. Rules
     without one are not evaluated. ``on_verdict`` gets each verdict.
@@ -142,7 +143,8 @@ def fold(
 
 
 def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason: str) -> Checkpoint:
-    """A step that cannot be evaluated: every rule that has found nothing so far is in Error."""
+    """Return the checkpoint after a step that cannot be evaluated: rules without a finding are in
+    Error."""
     for rule in watched:
         record = checkpoint.rules[rule.name]
         if record.status is RuleStatus.IN_PROGRESS:

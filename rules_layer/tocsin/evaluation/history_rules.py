@@ -27,7 +27,7 @@ _ABOUT_MACHINE: tuple[tuple[str, Set[str], Mapping[str, Any]], ...] = (
 
 
 def watch_of_history(columns: Columns) -> bytes:
-    """The content of ``watch.json`` for a history with these columns.
+    """Return the content of ``watch.json`` for a history with these columns.
 
     A loss that is not finite counts, and no other column's: a score may not be known yet. Scores
     that get worse are losses the other way round.

@@ -31,7 +31,8 @@ _NOTHING = not_applicable(Reason.NO_TENSOR, "no tensor that it reads was capture
 
 
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:
-    """The rule's record after this step, and its verdict; None if the rule did not give one."""
+    """Return the rule's record after this step, and its verdict; None if the rule did not give
+    one."""
     record = checkpoint.rules[rule.name]
     lacks = _found_nothing(record, rule, step)
     if not lacks or any(step.tensors.values()):
@@ -136,7 +137,7 @@ def _roles_read(rule: Watched) -> dict[str, tuple[Role, ...]]:
 
 
 def disabled(record: RuleRecord, reason: str) -> RuleRecord:
-    """The record of a rule that is not evaluated any more, and why."""
+    """Return the record of a rule that is not evaluated any more, and why."""
     fired = record.status is RuleStatus.ISSUES_FOUND
     status = RuleStatus.ISSUES_FOUND if fired else RuleStatus.ERROR
     details = f"{record.details}; {reason}" if fired else reason

@@ -15,7 +15,7 @@ _MOST_SAVED = 50  # checkpoints remembered
 
 
 def with_saved(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
-    """The checkpoint of the evaluation with the training's checkpoints that a step names.
+    """Return the checkpoint of the evaluation with the training's checkpoints that a step names.
 
     A training that went back has no later ones. Of many, the newest are kept, and the last one
     before the first sign of a fault.
@@ -58,8 +58,8 @@ def last_good(checkpoint: Checkpoint) -> LastGood | None:
 
 
 def not_run(checkpoint: Checkpoint) -> NotRun | None:
-    """The steps that an ended run with an alarm has not run; None if it ran them all, or they are
-    not known.
+    """Return the steps that an ended run with an alarm has not run; None if it ran them all, or
+    they are not known.
     """
     if checkpoint.ended is None or not any(map(_alarms, checkpoint.rules.values())):
         return None
@@ -67,7 +67,7 @@ def not_run(checkpoint: Checkpoint) -> NotRun | None:
 
 
 def left(checkpoint: Checkpoint) -> NotRun | None:
-    """The planned steps after the last one; None without any, or if they are not known."""
+    """Return the planned steps after the last one; None without any, or if they are not known."""
     last, planned = checkpoint.last_step, checkpoint.planned
     if last is None or planned is None or last + 1 >= planned:
         return None

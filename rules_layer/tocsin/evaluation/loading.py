@@ -52,7 +52,7 @@ class LoadedStep:
     values: Mapping[ValueKey, FetchedValue]
 
     def with_trial(self, trial: PastTrial, selection: Selection) -> LoadedStep:
-        """The same, with the run up to the step for the rules that read it as a whole."""
+        """Return the same, with the run up to the step for the rules that read it as a whole."""
         asking = {rule.name for rule in selection.watched if rule.reads.trial}
         steps = {name: replace(s, trial=trial) for name, s in self.steps.items() if name in asking}
         return replace(self, steps={**self.steps, **steps})
@@ -118,7 +118,7 @@ class _Loaded:
     values: Mapping[ValueKey, FetchedValue] = field(default_factory=dict)
 
     def of(self, rule: str) -> ByRead | None:
-        """The tensors of a rule; None where nothing was read."""
+        """Return the tensors of a rule; None where nothing was read."""
         return next((tensors for rules, tensors in self.views if rule in rules), None)
 
 

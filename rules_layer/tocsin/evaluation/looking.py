@@ -55,7 +55,7 @@ class NewFiles:
 
 
 def find_end(work: UnitOfWork) -> End | None:
-    """The run's end marker."""
+    """Return the run's end marker."""
     try:
         return read_end(work.files)
     except RefusedFile as error:

@@ -49,7 +49,7 @@ class JobEnded:
 
 
 def parse_message(body: str | bytes) -> list[Hint | JobEnded]:
-    """The hints in a message of S3, of EventBridge (object created, job state) or our own.
+    """Return the hints in a message of S3, of EventBridge (object created, job state) or our own.
 
     Event files and our own STOP.json give no hint.
     """

@@ -41,7 +41,7 @@ class NeededTensor:
     past: tuple[Reference, ...]
 
     def records(self) -> Iterator[RecordToRead]:
-        """The records to fetch for it."""
+        """Yield the records to fetch for it."""
         entry, chosen = self.entry, self.chosen
         if entry.start is None and not self.reductions and not self.past:
             return  # known by its summary, as most are
@@ -60,7 +60,7 @@ class NeededTensor:
                 yield RecordToRead(file, earlier, value, chosen.fields)
 
     def tensor(self, fetched: Fetched) -> tuple[Tensor, Mapping[Detail, TensorSummary]]:
-        """The tensor with all that is known of it, and the details that were computed."""
+        """Return the tensor with all that is known of it, and the details that were computed."""
         entry, worker = self.entry, self.file.worker
         value = fetched.values.get((worker, entry.name, self.file.step))
         past = tuple(self._earlier(reference, fetched) for reference in self.past)
@@ -88,7 +88,7 @@ class NeededTensor:
         return inline_value(self.entry) if self.chosen.values else None
 
     def reference(self, summary: TensorSummary) -> Reference:
-        """A reference to this save."""
+        """Return a reference to this save."""
         entry, file = self.entry, self.file
         event_key = file.event_key if entry.start is not None else None
         plain = without_details(summary)
@@ -113,7 +113,8 @@ class NeededTensor:
 def needed_tensors(
     file: IndexFile, selection: Selection, references: References
 ) -> Iterator[NeededTensor]:
-    """The tensors of a worker's step that any rule reads; stored reductions count to theirs."""
+    """Yield the tensors of a worker's step that any rule reads; stored reductions count to
+    theirs."""
     entries: dict[str, Entry] = {}
     reductions: dict[str, dict[str, Entry]] = {}
     for entry in file.entries:

@@ -41,7 +41,7 @@ def why_not_judged(record: RuleRecord) -> NotJudged | None:
 
 
 def missing_reads(record: RuleRecord) -> list[str]:
-    """The reads of a rule that found nothing, which is why it judged nothing; else empty."""
+    """Return the reads of a rule that found nothing, which is why it judged nothing; else empty."""
     if why_not_judged(record) is not NotJudged.NOT_CAPTURED:
         return []
     missing = record.missing or {}

@@ -31,7 +31,7 @@ _EDITED = "evaluated again from the start: its configuration was edited"
 
 
 def with_removal(checkpoint: Checkpoint, removed: RuleRecord, now: Step) -> Checkpoint:
-    """The checkpoint with an event of a rule that fires, and is watched no longer."""
+    """Return the checkpoint with an event of a rule that fires, and is watched no longer."""
     fired, run, run_id = removed.last_change, checkpoint.run, checkpoint.run_id
     if removed.status is not RuleStatus.ISSUES_FOUND or fired is None:
         return checkpoint
@@ -57,7 +57,7 @@ def with_removal(checkpoint: Checkpoint, removed: RuleRecord, now: Step) -> Chec
 
 
 def last_step(checkpoint: Checkpoint) -> Step:
-    """The last step that was evaluated, without its tensors."""
+    """Return the last step that was evaluated, without its tensors."""
     number, mode_step = checkpoint.last_step or 0, checkpoint.last_mode_step
     return Step(number, checkpoint.last_mode, mode_step, checkpoint.last_time)
 
@@ -72,7 +72,7 @@ def with_change(
     dry_run: bool = False,
     withdrawal: Withdrawal | None = None,
 ) -> Checkpoint:
-    """The checkpoint with the change of the rule's status in its outbox and in its record.
+    """Return the checkpoint with the change of the rule's status in its outbox and in its record.
 
     ``rule`` None: its configuration is refused; nobody is notified of such a rule. ``withdrawal``
     says why it is judged from the start again.
@@ -123,7 +123,7 @@ def with_change(
 
 
 def with_summary(checkpoint: Checkpoint, ending: Ending, watch: Watch) -> Checkpoint:
-    """The checkpoint with the run's summary in what is to be published."""
+    """Return the checkpoint with the run's summary in what is to be published."""
     run, run_id, job = checkpoint.run, checkpoint.run_id, job_name(checkpoint.run)
     last, sequence = checkpoint.last_step, checkpoint.sequence
     notify = policy(watch.notify)

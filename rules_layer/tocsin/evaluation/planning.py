@@ -72,7 +72,7 @@ def plan(
     refused: Collection[tuple[int, str]] = (),
     given_up: int = 0,
 ) -> StepPlan:
-    """The steps after ``frontier`` that are complete, given up, or closed by the run's end.
+    """Return the steps after ``frontier`` that are complete, given up, or closed by the run's end.
 
     A step is complete when all workers are settled there; a file that was ``refused`` (step and
     worker) settles its worker, too. A run without ``prev_step`` does not show what is missing: its

@@ -215,18 +215,18 @@ class JobDescription:
 
 class JobDirectory(Protocol):
     def describe(self, name: str, run: str) -> JobDescription | None:
-        """The job of that name, in an account that may write the run (URL); None where SageMaker
-        has none.
+        """Return the job of that name, in an account that may write the run (URL); None where
+        SageMaker has none.
         """
 
     def find(self, arn: str) -> JobDescription | None:
-        """The job with that ARN; None where SageMaker has none."""
+        """Return the job with that ARN; None where SageMaker has none."""
 
     def may_write(self, arn: str, run: str) -> bool:
         """Return whether the account of the job with that ARN may write the run (URL)."""
 
     def tagged_run(self, job: JobDescription) -> str:
-        """The run that the job's tag names; "" without one."""
+        """Return the run that the job's tag names; "" without one."""
 
 
 def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:

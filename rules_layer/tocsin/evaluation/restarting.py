@@ -58,8 +58,8 @@ def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
 
 
 def first_files(work: UnitOfWork) -> Iterator[str]:
-    """The files of the run's first step, if they were written after all that was evaluated. A job
-    that starts again from its beginning overwrites them.
+    """Yield the files of the run's first step, if they were written after all that was evaluated. A
+    job that starts again from its beginning overwrites them.
     """
     first: int | None = None
     for found in index_objects(work.files):
@@ -72,13 +72,14 @@ def first_files(work: UnitOfWork) -> Iterator[str]:
 
 
 def partly_judged_files(checkpoint: Checkpoint) -> Iterator[str]:
-    """The files of the step that some rules have judged."""
+    """Yield the files of the step that some rules have judged."""
     if checkpoint.partly is not None:
         yield from (index_key(checkpoint.partly.step, worker) for worker in checkpoint.run_ids)
 
 
 def files_before(checkpoint: Checkpoint, found: Iterable[FoundFile]) -> Iterator[str]:
-    """The files that starts unknown so far have written before these, at or before the frontier."""
+    """Yield the files that starts unknown so far have written before these, at or before the
+    frontier."""
     known = {*checkpoint.run_ids.values(), *checkpoint.superseded}
     for file in (item.file for item in found):
         before = file.meta.prev_step if file.meta else None

@@ -9,7 +9,7 @@ from tocsin.tensors import joined_summary
 
 
 def joined(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The same tensors, with one in place of the parts of each that is sharded.
+    """Return the same tensors, with one in place of the parts of each that is sharded.
 
     A part that several workers hold counts once. A part that is missing is left out.
     """

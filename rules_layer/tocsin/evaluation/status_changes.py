@@ -24,7 +24,8 @@ _MOST_STARTS = 100  # remembered as superseded; a job with more restarts is in o
 def configure(
     checkpoint: Checkpoint, watched: Iterable[Watched], refused: Iterable[Refused]
 ) -> Checkpoint:
-    """The checkpoint with a record for each configured rule: kept if unchanged, else a new one.
+    """Return the checkpoint with a record for each configured rule: kept if unchanged, else a new
+    one.
 
     A rule that is refused gives an event, and so does one that starts again and thereby loses the
     status it had, and one that is removed while it fires.
@@ -84,7 +85,8 @@ def configure(
 
 
 def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) -> Checkpoint:
-    """The checkpoint before ``step``, the first of a new start of the job, which wrote ``file``.
+    """Return the checkpoint before ``step``, the first of a new start of the job, which wrote
+    ``file``.
 
     Where the start has no run id, files older than ``since`` are not its own.
     Rules keep their records until ``configure`` gives them new ones, with an event. A start that
@@ -118,7 +120,8 @@ def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) 
 
 
 def without_start(checkpoint: Checkpoint, found: FoundFile) -> Checkpoint:
-    """The checkpoint without the start that wrote a file, and with a note if it still writes.
+    """Return the checkpoint without the start that wrote a file, and with a note if it still
+    writes.
 
     It does if the file is newer than one of the present start's that was evaluated.
     """
@@ -150,7 +153,8 @@ def _with_note(checkpoint: Checkpoint, note: str) -> Checkpoint:
 
 
 def replayed(checkpoint: Checkpoint, note: str, now: float) -> Checkpoint:
-    """The checkpoint of a run that is to be evaluated again from its start, with all that follows.
+    """Return the checkpoint of a run that is to be evaluated again from its start, with all that
+    follows.
 
     Its alerts are new ones, numbered above all that there were, and those that fired are withdrawn.
     """
@@ -164,7 +168,7 @@ def replayed(checkpoint: Checkpoint, note: str, now: float) -> Checkpoint:
 
 
 def superseding(checkpoint: Checkpoint, starts: Iterable[str]) -> tuple[str, ...]:
-    """The superseded starts of the job, with these."""
+    """Return the superseded starts of the job, with these."""
     return tuple(dict.fromkeys([*checkpoint.superseded, *starts]))[-_MOST_STARTS:]
 
 
@@ -186,7 +190,7 @@ def finish(
     ending: Ending,
     watch: Watch | None = None,
 ) -> Checkpoint:
-    """The run's end: a final status for each rule that has found nothing, and the summary."""
+    """End the run: set a final status for each rule without a finding, and add the summary."""
     last = last_step(checkpoint)
     for rule in watched:
         record = checkpoint.rules[rule.name]
@@ -203,7 +207,8 @@ def finish(
 
 
 def with_record(checkpoint: Checkpoint, rule: Watched, after: RuleRecord, step: Step) -> Checkpoint:
-    """The checkpoint with the rule's new record; a new status goes into the outbox as well."""
+    """Return the checkpoint with the rule's new record; a new status goes into the outbox as
+    well."""
     before = checkpoint.rules[rule.name]
     if after is before:
         return checkpoint

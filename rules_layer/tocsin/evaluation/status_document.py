@@ -36,7 +36,7 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def with_cause(found: dict[str, Any]) -> dict[str, Any]:
-    """The document with its ``cause``, and in each rule the finding that explains it."""
+    """Return the document with its ``cause``, and in each rule the finding that explains it."""
     leads = leads_of(found)
     by = {each.name: lead.finding.name for lead in leads for each in lead.explains}
     rules = [
@@ -46,7 +46,7 @@ def with_cause(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def leads_of(found: Mapping[str, Any]) -> tuple[Lead, ...]:
-    """The findings of a run that lead, in order, each with what it explains."""
+    """Return the findings of a run that lead, in order, each with what it explains."""
     status = RuleStatus.ISSUES_FOUND.value
     fired = (rule for rule in found["rules"] if rule["RuleEvaluationStatus"] == status)
     return causes_first(map(_finding, fired))

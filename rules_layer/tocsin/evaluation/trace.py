@@ -156,7 +156,7 @@ class Trace:
 
 
 def point_of(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> Point | None:
-    """The point of a verdict; None if the rule does not apply to the step."""
+    """Return the point of a verdict; None if the rule does not apply to the step."""
     if verdict.outcome is Outcome.NOT_APPLICABLE or step.tick:
         return None
     found = _FOUND.get(verdict.outcome)
@@ -169,7 +169,7 @@ def point_of(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> Poi
 
 
 def scalars_of(step: Step, tensors: Iterable[Tensor]) -> list[Point]:
-    """The losses, metrics and learning rates among the tensors of a step, losses first."""
+    """Return the losses, metrics and learning rates among the tensors of a step, losses first."""
     found: list[Point] = []
     for tensor in tensors:
         kind = SCALARS.get(tensor.role)

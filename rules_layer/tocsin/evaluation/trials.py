@@ -49,7 +49,7 @@ class Trials:
         before: Checkpoint,
         open_run: Callable[[str], Storage],
     ) -> PastTrial:
-        """The run up to a step with these files.
+        """Return the run up to a step with these files.
 
         Earlier steps, which are evaluated in ``before``, are read only where this process has not
         seen them.
@@ -70,7 +70,7 @@ class Trials:
 
 
 def beside(run: str, other: str) -> str:
-    """The URL of a run that is named by one, or by the name of a job beside this run's.
+    """Return the URL of a run that is named by one, or by the name of a job beside this run's.
 
     The other job's run has the same path as this one, but for the name of the job.
     Raises ValueError for what cannot be the URL of a run. S3's client would raise as well, but an
@@ -86,7 +86,7 @@ def beside(run: str, other: str) -> str:
 
 
 def same_files(storage: Storage, files: Iterable[IndexFile]) -> Iterator[IndexFile]:
-    """Another run's index files of the same steps and workers that can be used."""
+    """Yield another run's index files of the same steps and workers that can be used."""
     for file in files:
         try:
             yield read_index(storage, Object(index_key(file.step, file.worker), 0, 0.0))

@@ -97,7 +97,7 @@ class UnitOfWork:
     def begin(
         cls, run: str, ports: EvaluationPorts, report: EvaluationReport, until: float = math.inf
     ) -> UnitOfWork:
-        """The run as it was left; what a crash left unpublished is published first.
+        """Return the run as it was left; what a crash left unpublished is published first.
 
         One whose checkpoint cannot be read begins again; its changes are numbered above all that
         there were.

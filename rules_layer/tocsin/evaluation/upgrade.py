@@ -17,7 +17,8 @@ Json = dict[str, Any]
 
 
 def upgraded(checkpoint: Json) -> Json:
-    """The content of a checkpoint without a version, which has no field of the wire's names."""
+    """Return the content of a checkpoint without a version, which has no field of the wire's
+    names."""
     run, job = checkpoint["run"], job_name(checkpoint["run"])
     about = {"Run": run, "TrainingJobName": job}
     rules = {}
@@ -35,8 +36,8 @@ def upgraded(checkpoint: Json) -> Json:
 
 
 def without_references(content: bytes) -> bytes:
-    """A checkpoint without its references, which may hold a summary that was not yet checked when
-    an earlier version decoded it: rules look back at one save less.
+    """Return a checkpoint without its references, which may hold a summary that was not yet checked
+    when an earlier version decoded it: rules look back at one save less.
     """
     return msgspec.json.encode({**msgspec.json.decode(content), "references": {}})
 

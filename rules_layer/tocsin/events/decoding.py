@@ -83,7 +83,8 @@ _details: dict[tuple[str, str], tuple[_Decoder, _Decoder]] = {
 
 
 def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
-    """The event in EventBridge's envelope ``body``. Raises BadEvent if it is none of these."""
+    """Return the event in EventBridge's envelope ``body``. Raises BadEvent if it is none of
+    these."""
     try:
         envelope = _envelope.decode(body)
         decoders = _details.get((envelope.source, envelope.detail_type))
@@ -100,7 +101,7 @@ def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
 
 
 def run_of(body: str | bytes) -> str:
-    """The run that an event of ours is about, of whatever type. Raises BadEvent."""
+    """Return the run that an event of ours is about, of whatever type. Raises BadEvent."""
     try:
         envelope = _envelope.decode(body)
         run = _of_run.decode(envelope.detail).run
@@ -112,7 +113,7 @@ def run_of(body: str | bytes) -> str:
 
 
 def checked(change: StatusChange) -> StatusChange:
-    """The change, if ``decode`` would take it. Raises BadEvent."""
+    """Return the change, if ``decode`` would take it. Raises BadEvent."""
     try:
         _bounds.decode(msgspec.json.encode(change))
     except msgspec.DecodeError as error:

@@ -24,7 +24,7 @@ _FEW = 50  # texts of a list, each at most a few hundred characters
 
 
 def encode(event: Event, most: int) -> str:
-    """The detail as JSON, in at most ``most`` bytes of UTF-8.
+    """Return the detail as JSON, in at most ``most`` bytes of UTF-8.
 
     The least informative parts are left out first: the details of other rules' statuses, then the
     last of these statuses; then all silences but the longest, which has the same effect; last
@@ -34,7 +34,8 @@ def encode(event: Event, most: int) -> str:
 
 
 def fitted(event: E, most: int) -> E:
-    """The event without its least informative parts, so that it takes at most ``most`` bytes."""
+    """Return the event without its least informative parts, so that it takes at most ``most``
+    bytes."""
     smaller = event
     for smaller in _smaller_and_smaller(event):
         if len(msgspec.json.encode(smaller)) <= most:
@@ -80,7 +81,8 @@ def _news(part: Sequence[StatusChange | RunSummary]) -> RunNews:
 
 
 def shortened(event: E) -> E:
-    """The event with what must arrive: who, which status, which actions; texts in plain ASCII."""
+    """Return the event with what must arrive: who, which status, which actions; texts in plain
+    ASCII."""
     replace = msgspec.structs.replace
     if isinstance(event, StatusChange):
         return replace(
@@ -128,5 +130,5 @@ def _smaller_and_smaller(event: Any) -> Iterator[Any]:
 
 
 def dedup_id(*identity: object) -> str:
-    """An id that is the same each time the event is found."""
+    """Return an id that is the same each time the event is found."""
     return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]

@@ -314,7 +314,7 @@ DETAIL_TYPES: dict[type[Event], str] = {
 
 
 def worst(statuses: Iterable[RuleStatus]) -> RuleStatus | None:
-    """The most urgent of the statuses; None if there are none."""
+    """Return the most urgent of the statuses; None if there are none."""
     return min(statuses, key=WORST_FIRST.index, default=None)
 
 

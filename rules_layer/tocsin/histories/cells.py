@@ -21,7 +21,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 
 
 def number(value: object, *, comma: bool = False) -> float | None:
-    """A JSON value or the text of a cell as a number, NaN and infinities too; else None.
+    """Return a JSON value or the text of a cell as a number, NaN and infinities too; else None.
 
     comma: whether a comma is the decimal point. ``87.5%`` is 87.5, ``1/200`` is 1, ``00:12`` is
     12 seconds, and the text of an array of one number is that number.
@@ -52,7 +52,7 @@ def has_decimal_comma(cell: str) -> bool | None:
 
 
 def whole(value: object) -> int | None:
-    """A step: a whole number, also written as ``3.0``, ``3/200`` or as text; else None."""
+    """Return a step: a whole number, also written as ``3.0``, ``3/200`` or as text; else None."""
     found = number(value)
     return None if found is None or not found.is_integer() else int(found)
 

@@ -58,7 +58,7 @@ def columns_of(
 
 
 def without_rounded_rates(scalars: Iterable[Scalar], roles: Mapping[str, Role]) -> Iterator[Scalar]:
-    """The scalars without learning rates that are 0 because they have few decimals."""
+    """Yield the scalars without learning rates that are 0 because they have few decimals."""
     digits: dict[str, int] = defaultdict(int)
     found = [*scalars]
     for scalar in found:

@@ -41,7 +41,7 @@ Numbers = Mapping[str, float]
 
 @lru_cache(_MOST_NAMES)
 def counter_key(name: str) -> str:
-    """The name of a column as counters are compared, without what stands in brackets."""
+    """Return the name of a column as counters are compared, without what stands in brackets."""
     plain = re.sub(r"(?<=\w)\s*\(.*?\)", "", name)
     return re.sub(r"[^\w]|_", "", plain.rsplit("/", 1)[-1].lower())
 
@@ -96,7 +96,7 @@ class Counter:
 
 
 def candidates(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """The columns that may count the steps, the likeliest first."""
+    """Return the columns that may count the steps, the likeliest first."""
     known = sorted((name for name in names if is_counter(name)), key=_preference)
     keys = {name: counter_key(name) for name in known}
     fine = [name for name in known if keys[name] in _FINE]
@@ -109,7 +109,8 @@ def candidates(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None:
-    """The counter of these columns, and how well it orders the entries; None if it does not."""
+    """Return the counter of these columns, and how well it orders the entries; None if it does
+    not."""
     found = Counter(columns)
     last: dict[tuple[str, str], tuple[tuple[float, ...], float]] = {}
     back = equal = same = covered = 0
@@ -162,7 +163,7 @@ def _copies(places: Sequence[Sequence[int]]) -> int:
 def best_counter(
     columns: Iterable[tuple[str, ...]], entries: Sequence[Entry], *, given: bool = False
 ) -> Counter | None:
-    """The counter along which the fewest values overwrite others; None if all of them do.
+    """Return the counter along which the fewest values overwrite others; None if all of them do.
 
     given: whether the user named it, so that it counts whatever it overwrites.
     """
@@ -200,7 +201,8 @@ class Steps:
         return len(self._seen) == known
 
     def of(self, numbers: Numbers) -> tuple[int | None, bool]:
-        """The step of the next row, and whether it is that of the row before, as the row has none.
+        """Return the step of the next row, and whether it is that of the row before, as the row has
+        none.
 
         None: there was no step so far.
         """
@@ -216,7 +218,8 @@ class Steps:
         return self._last, False
 
     def beside(self) -> tuple[int | None, bool]:
-        """The step of a row that does not count: that of the row before, and from there on."""
+        """Return the step of a row that does not count: that of the row before, and from there
+        on."""
         self._beside += 1
         return None if self._last is None else self._last + self._beside - 1, True
 

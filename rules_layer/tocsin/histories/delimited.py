@@ -189,7 +189,7 @@ def _of_numbers(lines: Sequence[str], at: str, path: Path) -> list[str]:
 
 
 def delimiter(line: str) -> str:
-    """The character that divides a line into columns; two spaces stand for any space."""
+    """Return the character that divides a line into columns; two spaces stand for any space."""
     found = max(",;\t|", key=line.count)
     return found if found in line else _SPACES
 

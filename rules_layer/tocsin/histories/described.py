@@ -19,7 +19,7 @@ _LONGEST_NAME = 40
 def described(
     reader: Reader, training: Training, found: Sequence[Training], roles: Mapping[str, Role]
 ) -> str:
-    """One line for ``training``, which is one of ``found``."""
+    """Return one line for ``training``, which is one of ``found``."""
     form, counter, left_out = reader.describe()
     names = dict.fromkeys(scalar.name for scalar in training.scalars)
     losses = [name for name in names if roles[name] is Role.LOSS]
@@ -45,7 +45,7 @@ def described(
 
 
 def numbered(trainings: Sequence[Training], without: Training | None = None) -> list[str]:
-    """The trainings as ``--training`` names them: numbers from 1 on, with their names."""
+    """Return the trainings as ``--training`` names them: numbers from 1 on, with their names."""
     return [
         f"{at} ({clean(training.name, _LONGEST_NAME)})" if training.name else str(at)
         for at, training in enumerate(trainings, 1)

@@ -37,7 +37,8 @@ _UNREAD = {
 
 
 def reader_of(path: Path, step: str | None = None) -> Reader | None:
-    """The reader of the history at ``path``; None for a run of Tocsin, and for anything else.
+    """Return the reader of the history at ``path``; None for a run of Tocsin, and for anything
+    else.
 
     step: the name of the column that counts steps, or ``row``; None: the columns decide.
 

@@ -48,7 +48,7 @@ class Tables:
 
 
 def dvclive(folder: Path) -> Tables | None:
-    """The folder of DVCLive: a file of each metric below ``plots/metrics``."""
+    """Return the folder of DVCLive: a file of each metric below ``plots/metrics``."""
     for place in (folder, folder / "dvclive"):
         for below in _METRICS:
             files = sorted((place / below).rglob("*.tsv"))[:_MOST_FILES]
@@ -72,7 +72,7 @@ class _Metrics(Tables):
 
 
 def catboost(folder: Path) -> Tables | None:
-    """The folder ``catboost_info``, or one that holds it."""
+    """Return the folder ``catboost_info``, or one that holds it."""
     for place in (folder, folder / "catboost_info"):
         files = sorted(file for file in place.glob("*_error.tsv") if _ERRORS.fullmatch(file.name))
         tables = {
@@ -86,7 +86,8 @@ def catboost(folder: Path) -> Tables | None:
 
 
 def last_checkpoint(folder: Path, name: str) -> Path | None:
-    """The file of this name in a folder, or in that of its checkpoint with the largest number."""
+    """Return the file of this name in a folder, or in that of its checkpoint with the largest
+    number."""
     if (folder / name).is_file():
         return folder / name
     found = [path for path in folder.glob(f"checkpoint-*/{name}") if path.is_file()]
@@ -99,8 +100,8 @@ def last_checkpoint(folder: Path, name: str) -> Path | None:
 
 
 def files_of(folder: Path, reader_of: Callable[[Path], Reader | None]) -> list[Path]:
-    """The files of a folder that are histories: the most usual one, else all; else of folders
-    below it."""
+    """Return the files of a folder that are histories: the most usual one, else all; else of
+    folders below it."""
     for place in (folder, folder / "vis_data"):
         for pattern in _USUAL:
             found = [path for path in sorted(place.glob(pattern)) if _is_history(path, reader_of)]

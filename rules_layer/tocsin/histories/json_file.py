@@ -99,7 +99,8 @@ class JsonDocument:
 
 
 def rows_of(document: object, columns: Mapping[str, list[object]]) -> Sequence[Row]:
-    """The rows of a JSON document with these lists of numbers; none if it is not a history."""
+    """Return the rows of a JSON document with these lists of numbers; none if it is not a
+    history."""
     if found := _of_catboost(document):
         return found
     lists = [each for each in _lists(document) if sum(isinstance(row, dict) for row in each) >= 1]

@@ -79,7 +79,7 @@ class Layout:
     main: str = ""
 
     def entry(self, row: Row) -> Entry:
-        """The numbers of a row, and its series."""
+        """Return the numbers of a row, and its series."""
         numbers = {
             name: found
             for name, value in row.items()
@@ -112,7 +112,8 @@ def is_scalar(name: str, value: float) -> bool:
 
 
 def time_of(row: Row) -> float | None:
-    """The time at which a row was recorded, in seconds since the epoch; None if not known."""
+    """Return the time at which a row was recorded, in seconds since the epoch; None if not
+    known."""
     for name, value in row.items():
         if counter_key(name) not in _TIMES:
             continue
@@ -279,7 +280,7 @@ def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]
 def scalars_of(
     rows: Iterable[Row], layout: Layout, steps: Steps, columns: dict[str, Column]
 ) -> Iterator[Scalar]:
-    """The scalars of rows. Counts the cells of ``columns``."""
+    """Yield the scalars of rows. Counts the cells of ``columns``."""
     for row in rows:
         entry = layout.entry(row)
         for name, value in row.items():

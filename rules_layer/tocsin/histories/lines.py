@@ -38,7 +38,8 @@ class Lines:
         return self._offset == 0
 
     def read(self, *, growing: bool = False) -> Iterator[str]:
-        """The lines with their ends. Raises BadHistory for a long line, and for a file of bytes.
+        """Yield the lines with their ends. Raises BadHistory for a long line, and for a file of
+        bytes.
 
         growing: a last line without its end is left for the next reading.
         """
@@ -80,7 +81,7 @@ class Lines:
 
 
 def decoded(head: bytes) -> str:
-    """The text of the first bytes of a file."""
+    """Return the text of the first bytes of a file."""
     if codec := _UTF_16.get(head[:2]):
         return head[2 : len(head) & ~1].decode(codec, "replace")
     return head.decode("utf-8-sig", "replace")

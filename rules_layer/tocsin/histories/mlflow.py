@@ -22,7 +22,7 @@ _QUERY = """
 
 
 def mlflow_runs(folder: Path) -> list[Path]:
-    """The runs with metrics at ``folder`` or at most two folders below it."""
+    """Return the runs with metrics at ``folder`` or at most two folders below it."""
     found = [folder, *_children(folder)]
     found += [run for experiment in found[1:] for run in _children(experiment)]
     runs = [path for path in found if (path / _META).is_file() and (path / _METRICS).is_dir()]

@@ -71,7 +71,8 @@ _SCORE = re.compile(
 
 
 def with_phase_first(name: str) -> str:
-    """A name whose phase stands first, as rules compare losses: ``Loss/val`` is ``val/Loss``."""
+    """Return a name whose phase stands first, as rules compare losses: ``Loss/val`` is
+    ``val/Loss``."""
     found = _PHASE.search(name)
     if found is None or (found.start() == 0 and name[found.end() : found.end() + 1] in _EDGES):
         return name
@@ -112,7 +113,7 @@ def is_score(name: str) -> bool:
 
 
 def role_of(name: str) -> Role:
-    """The role of a scalar.
+    """Return the role of a scalar.
 
     A loss of an evaluation is a metric of its step: rules that compare training with evaluation
     find it by its name, and rules about the training's loss leave it alone.
@@ -125,7 +126,8 @@ def role_of(name: str) -> Role:
 
 
 def kind_of_losses(names: Iterable[str]) -> str | None:
-    """The kind of all losses of a training, by all names that it recorded; None if they fall."""
+    """Return the kind of all losses of a training, by all names that it recorded; None if they
+    fall."""
     words = [_CAMEL_CASE.sub("_", name) for name in names]
     if any(_ACTS.search(each) for each in words):
         return ACTING

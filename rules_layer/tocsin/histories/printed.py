@@ -183,7 +183,7 @@ def looks_printed(text: str) -> bool:
 
 
 def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
-    """The counters of a line, and the numbers that have a name."""
+    """Return the counters of a line, and the numbers that have a name."""
     text = _LEAD.sub("", line)
     for form in _FORMS:
         if found := form.search(text):

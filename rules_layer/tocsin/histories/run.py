@@ -73,7 +73,8 @@ def as_run(
     read_as: Note | None = None,
     configure: Configure | None = None,
 ) -> Storage:
-    """The history of ``reader`` as a run that has ended, under the history's path as its URL.
+    """Return the history of ``reader`` as a run that has ended, under the history's path as its
+    URL.
 
     configure: gives it rules that fit its columns.
     read_as: gets the line that says how the history was read; None: ``note`` gets it, too.

@@ -37,7 +37,7 @@ class Training:
 def trainings(
     scalars: Sequence[Scalar], is_main: Callable[[str], bool], *, by_order: bool = False
 ) -> list[Training]:
-    """The trainings of a history, in the order in which they were recorded.
+    """Return the trainings of a history, in the order in which they were recorded.
 
     is_main: whether a name is of a loss of training, which is recorded in all of it.
     by_order: whether the values of a name are numbered, instead of their steps.

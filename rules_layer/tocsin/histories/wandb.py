@@ -29,7 +29,7 @@ def is_wandb(head: bytes) -> bool:
 
 
 def wandb_logs(folder: Path) -> list[Path]:
-    """The logs of the runs in a folder: of one run, or ``wandb`` with its runs."""
+    """Return the logs of the runs in a folder: of one run, or ``wandb`` with its runs."""
     found = {*folder.glob("*.wandb"), *folder.glob("*run-*/*.wandb")}
     found |= {*folder.glob("wandb/*run-*/*.wandb")}
     return sorted(path for path in found if path.is_file() and not path.parent.is_symlink())

@@ -76,7 +76,8 @@ class _Parent:
 
 
 def table(document: dict[str, Any]) -> Iterator[str]:
-    """The findings, the cause first, a line for each; those that one explains are named with it."""
+    """Yield the findings, the cause first, a line for each; those that one explains are named with
+    it."""
     found = leads(document)
     run, steps = _short(document["run"]), document["steps"]["evaluated"]
     findings = f"{len(found) or 'no'} finding{'' if len(found) == 1 else 's'}"

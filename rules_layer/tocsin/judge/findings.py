@@ -68,7 +68,7 @@ class Several:
 
 
 def change_line(event: StatusChange) -> str | None:
-    """A line about a rule that fires, fails or is resolved; None for any other change."""
+    """Return a line about a rule that fires, fails or is resolved; None for any other change."""
     at = "" if event.step is None else f"{step_text(event.run, event.step)}: "
     if event.firing:
         return f"{at}{event.rule_configuration_name}: {event.status_details}"

@@ -47,7 +47,8 @@ class Timed(NamedTuple):
 
 
 def timed(events: Iterable[TraceEvent]) -> list[Timed]:
-    """The events that minutes are made of: steps, forward passes, waits for data, loaders."""
+    """Return the events that minutes are made of: steps, forward passes, waits for data,
+    loaders."""
     found = []
     for event in events:
         for what in _counts_as(event):
@@ -57,7 +58,7 @@ def timed(events: Iterable[TraceEvent]) -> list[Timed]:
 
 
 def minute_of(minute: int, samples: Sequence[Sample], events: Sequence[Timed] | None) -> Minute:
-    """The minute of this number.
+    """Return the minute of this number.
 
     ``events``: those of the node, of this minute and others. None: nothing is known of its steps.
     """

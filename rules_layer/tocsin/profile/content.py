@@ -15,7 +15,7 @@ class BadProfile(RefusedFile):
 
 
 def read_text(storage: Storage, key: str, limit: int = MOST_BYTES) -> bytes:
-    """The file's bytes, unpacked if it is gzip's. One that breaks off is read up to there.
+    """Return the file's bytes, unpacked if it is gzip's. One that breaks off is read up to there.
 
     Raises NotFound, TooLarge, BadProfile.
     """

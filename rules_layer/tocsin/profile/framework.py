@@ -62,7 +62,7 @@ _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 def decode_trace(
     data: bytes, worker: str, kind: str, base: int = 0
 ) -> tuple[Iterator[TraceEvent], int]:
-    """The events of a trace in the order of the file, and how many of its lines are broken.
+    """Return the events of a trace in the order of the file, and how many of its lines are broken.
 
     ``base``: the time that it counts from, in µs since the epoch, where it does not say so itself.
     A file that breaks off is read up to there, if it has one event a line.

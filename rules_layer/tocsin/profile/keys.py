@@ -81,7 +81,7 @@ def event_file(key: str) -> EventFile | None:
 
 
 def detailed_folder(key: str) -> str | None:
-    """The folder of a step that a trace of TensorFlow's profiler is in."""
+    """Return the folder of a step that a trace of TensorFlow's profiler is in."""
     match = _DETAILED.fullmatch(key)
     return match[1] if match else None
 
@@ -98,7 +98,7 @@ def anchor(key: str) -> Anchor | None:
 
 
 def node_of(worker: str) -> str:
-    """The node of a worker ``RANK-NODE``, as system metrics name it."""
+    """Return the node of a worker ``RANK-NODE``, as system metrics name it."""
     match = _WORKER.fullmatch(worker)
     return match[2] if match else worker
 

@@ -109,7 +109,7 @@ class MergedTimeline:
 def merged(
     events: Sequence[TraceEvent], samples: Sequence[Sample], limit: float | None
 ) -> Iterator[Row]:
-    """The rows of a Chrome trace; times count from the first, in µs.
+    """Yield the rows of a Chrome trace; times count from the first, in µs.
 
     A process for each phase and each metric of each device and node. limit: of a GPU's utilization
     in %, below which a time is marked; None marks none.

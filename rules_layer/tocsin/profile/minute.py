@@ -78,7 +78,7 @@ class Minute:
 
 
 def entries(minute: Minute) -> list[Captured]:
-    """The minute as tensors that are known by their summaries, some with inline samples."""
+    """Return the minute as tensors that are known by their summaries, some with inline samples."""
     measured = TensorSummary(size=minute.missed, max=round(minute.seconds, 3))
     length = Captured("machine/minute", None, (1,), "float32", Role.SYSTEM, "minute", measured)
     return [length, *_system(minute.series), *_durations(minute.durations)]

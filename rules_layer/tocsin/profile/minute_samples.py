@@ -33,7 +33,7 @@ _MOST_STEPS = 500  # of a minute
 
 
 def minutes_of(storage: Storage) -> Iterator[IndexFile]:
-    """The minutes of a machine run, in order; those that cannot be read are left out."""
+    """Yield the minutes of a machine run, in order; those that cannot be read are left out."""
     for found in index_objects(storage):
         with suppress(BadIndex):  # `tocsin check` says which and why
             yield read_index(storage, found)
@@ -42,7 +42,7 @@ def minutes_of(storage: Storage) -> Iterator[IndexFile]:
 def samples_of_run(
     storage: Storage, start: float | None = None, end: float | None = None
 ) -> Iterator[Sample]:
-    """The samples from ``start`` until before ``end``, in seconds since the epoch."""
+    """Yield the samples from ``start`` until before ``end``, in seconds since the epoch."""
     for minute in minutes_of(storage):
         for sample in samples_of(minute):
             if (start is None or sample.time >= start) and (end is None or sample.time < end):
@@ -52,7 +52,7 @@ def samples_of_run(
 def steps_of_run(
     storage: Storage, start: float | None = None, end: float | None = None
 ) -> Iterator[TraceEvent]:
-    """The steps that touch the time from ``start`` until ``end``, in seconds since the epoch.
+    """Yield the steps that touch the time from ``start`` until ``end``, in seconds since the epoch.
 
     They are numbered by mode, from the first one that is kept on.
     """
@@ -66,7 +66,8 @@ def steps_of_run(
 
 
 def samples_of(minute: IndexFile) -> list[Sample]:
-    """The samples of a minute, in the order of their times. The mean over cores is ``cpu0``."""
+    """Return the samples of a minute, in the order of their times. The mean over cores is
+    ``cpu0``."""
     begin, seconds = 60 * minute.step, _seconds(minute)
     samples = []
     for entry in minute.entries:
@@ -83,7 +84,7 @@ def samples_of(minute: IndexFile) -> list[Sample]:
 
 
 def steps_of(minute: IndexFile, counts: Counter[tuple[str, str]]) -> Iterator[TraceEvent]:
-    """The steps of a minute, numbered from ``counts`` on, by worker and mode."""
+    """Yield the steps of a minute, numbered from ``counts`` on, by worker and mode."""
     found = [(mode, each) for mode in _STEPS for each in _durations(minute.entry(f"step/{mode}"))]
     begin = 60_000_000 * minute.step
     left = max(0.0, _seconds(minute) - sum(duration for _, duration in found))

@@ -97,17 +97,18 @@ class PandasFrame:
         self._framework: list[tuple[Any, ...]] = []
 
     def get_all_system_metrics(self, selected_system_metrics: Sequence[str] = ()) -> Any:
-        """The samples of all metrics, or of those with these names, as a DataFrame."""
+        """Return the samples of all metrics, or of those with these names, as a DataFrame."""
         rows = self._system_rows(None, None, selected_system_metrics)
         return _table(rows, SYSTEM_COLUMNS)
 
     def get_all_framework_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
-        """All events, or those whose name or phase is one of these, as a DataFrame."""
+        """Return all events, or those whose name or phase is one of these, as a DataFrame."""
         rows = self._framework_rows(None, None, selected_framework_metrics)
         return _table(rows, FRAMEWORK_COLUMNS)
 
     def get_all_dataloader_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
-        """All events, or those whose name or phase matches one of these regular expressions."""
+        """Return all events, or those whose name or phase matches one of these regular
+        expressions."""
         patterns = [re.compile(each) for each in selected_framework_metrics]
         rows = (
             self._loader_row(event)
@@ -127,8 +128,8 @@ class PandasFrame:
         get_framework_metrics: bool = True,
         get_system_metrics: bool = True,
     ) -> tuple[Any, Any]:
-        """Both tables of a time, in µs since the epoch. ``cache_metrics``: with what earlier calls
-        returned.
+        """Return both tables of a time, in µs since the epoch. ``cache_metrics``: with what earlier
+        calls returned.
         """
         between = start_time_us / 1e6, end_time_us / 1e6
         system, framework = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
@@ -145,7 +146,7 @@ class PandasFrame:
     def get_profiler_data_by_step(
         self, start_step: int, end_step: int, cache_metrics: bool = False
     ) -> tuple[Any, Any]:
-        """Both tables of the time of these steps, the last one included."""
+        """Return both tables of the time of these steps, the last one included."""
         system, framework = self.get_all_system_metrics(), self.get_all_framework_metrics()
         framework = framework[framework["step"].between(start_step, end_step)]
         begin, end = framework["start_time_us"].min(), framework["end_time_us"].max()
@@ -191,7 +192,8 @@ class PandasFrame:
         return _shares(phases), _shares(names)
 
     def convert_datetime_to_timestamp(self, timestamp: Any) -> int:
-        """A time, as the tables have it in text or as a datetime in UTC, in µs since the epoch."""
+        """Return a time, as the tables have it in text or as a datetime in UTC, in µs since the
+        epoch."""
         when = pandas().to_datetime(timestamp, format=_FORMAT, utc=True)
         return int(when.value // 1000)
 

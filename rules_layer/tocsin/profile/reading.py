@@ -58,7 +58,7 @@ def has_profiler_files(storage: Storage) -> bool:
 
 
 def unreadable_profile(storage: Storage) -> str | None:
-    """The first of TensorFlow's profiles, where it is all that there is; else None."""
+    """Return the first of TensorFlow's profiles, where it is all that there is; else None."""
     if any(_any(storage, each) for each in (SYSTEM, PEVENTS)):
         return None
     listed = islice(chain(storage.list(FRAMEWORK), storage.list(TENSORFLOW)), 1000)
@@ -72,7 +72,7 @@ def system_samples(
     end: float | None = None,
     note: Note = log,
 ) -> Iterator[Sample]:
-    """The system metrics of all nodes from ``start`` until before ``end`` (seconds since the
+    """Yield the system metrics of all nodes from ``start`` until before ``end`` (seconds since the
     epoch), in the order of files: by minute, then node.
 
     Lines that cannot be read are left out, and so are files; ``note`` says which.
@@ -100,8 +100,8 @@ def trace_events(
     end: float | None = None,
     note: Note = log,
 ) -> Iterator[TraceEvent]:
-    """The framework's events that touch the time from ``start`` until ``end`` (seconds since the
-    epoch), in the order of files: the hook's timelines first, then TensorFlow's traces.
+    """Yield the framework's events that touch the time from ``start`` until ``end`` (seconds since
+    the epoch), in the order of files: the hook's timelines first, then TensorFlow's traces.
 
     What cannot be read is left out; ``note`` says which.
     """
@@ -115,7 +115,8 @@ def trace_events(
 
 
 def system_files(storage: Storage, after: int | None = None) -> Iterator[FoundSamples]:
-    """The files of system metrics, lazily. ``after``: from the hour of this minute on, at least."""
+    """Return the files of system metrics, lazily. ``after``: from the hour of this minute on, at
+    least."""
     start = ""
     if after is not None:
         first = next(storage.list(SYSTEM), None)
@@ -126,14 +127,15 @@ def system_files(storage: Storage, after: int | None = None) -> Iterator[FoundSa
 
 
 def event_files(storage: Storage, after: int | None = None) -> Iterator[FoundEvents]:
-    """The hook's timelines, lazily. ``after``: from the hour of this minute on, at least."""
+    """Return the hook's timelines, lazily. ``after``: from the hour of this minute on, at least."""
     start = "" if after is None else f"{PEVENTS}{_hour(after)}/"
     listed = storage.list(PEVENTS, start)
     return (FoundEvents(place, found) for found in listed if (place := event_file(found.key)))
 
 
 def read_samples(storage: Storage, found: Object, note: Note) -> Sequence[Sample]:
-    """The samples of a file. Raises NotFound, RefusedFile, and BadProfile where no line is one."""
+    """Return the samples of a file. Raises NotFound, RefusedFile, and BadProfile where no line is
+    one."""
     samples, broken = decode_samples(read_text(storage, found.key))
     if broken and not samples:
         raise BadProfile(

@@ -32,8 +32,8 @@ _PHASE = "Step:ModeKeys."
 def reports_of(
     minutes: Sequence[IndexFile], rules: Sequence[Mapping[str, Any]]
 ) -> dict[str, Details]:
-    """The reports of Amazon's rules by name. ``rules``: those of a status document; the counts of
-    one that is not among them are 0.
+    """Return the reports of Amazon's rules by name. ``rules``: those of a status document; the
+    counts of one that is not among them are 0.
 
     ``RuleTriggered`` is 1 for a rule that fired: Amazon counted scans and devices.
     """
@@ -66,7 +66,8 @@ def _by_node(usage: Usage, of: Callable[[NodeUsage], Details]) -> Details:
 
 
 def batch_size(usage: Usage) -> Details:
-    """The boxes of processors, GPUs, and their memory being read or written, of each node."""
+    """Return the boxes of processors, GPUs, and their memory being read or written, of each
+    node."""
 
     def boxes(node: NodeUsage) -> Details:
         names = ["cpu", *(each for gpu in node.gpus for each in (gpu, f"{gpu}_memory"))]
@@ -121,8 +122,8 @@ def load_balancing(usage: Usage) -> Details:
 
 
 def distance(one: Numbers, other: Numbers) -> float:
-    """The square root of the Jensen-Shannon divergence of two histograms, with natural logarithms:
-    from 0 to 0.83. 0 where one is empty.
+    """Return the square root of the Jensen-Shannon divergence of two histograms, with natural
+    logarithms: from 0 to 0.83. 0 where one is empty.
     """
     if not one.sum() or not other.sum():
         return 0.0
@@ -133,7 +134,8 @@ def distance(one: Numbers, other: Numbers) -> float:
 
 
 def bottlenecks(usage: Usage, core: str, threshold: float) -> Details:
-    """The samples at which a core is above the threshold and all GPUs are low, by their time."""
+    """Return the samples at which a core is above the threshold and all GPUs are low, by their
+    time."""
     low, found = 0, {}
     for node in usage.values():
         if not node.gpus or core not in node.series:

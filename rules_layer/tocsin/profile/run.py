@@ -57,13 +57,15 @@ _FIRST_FILES = 2000  # of system metrics: all nodes have begun
 
 
 def open_run(url: str, client: Any = None, note: Note = log) -> Storage:
-    """The run at ``url``, as ``open_storage``. A machine run may hold Amazon's profiler files."""
+    """Return the run at ``url``, as ``open_storage``. A machine run may hold Amazon's profiler
+    files."""
     storage = open_storage(url, client)
     return ProfilerRun(storage, note=note) if is_machine_run(storage.url) else storage
 
 
 def named_as_run(storage: Storage, note: Note = log) -> Storage:
-    """The profiler's files in a folder of any name, as a machine run; other runs as they are."""
+    """Return the profiler's files in a folder of any name, as a machine run; other runs as they
+    are."""
     if isinstance(storage, ProfilerRun):
         return storage
     with suppress(NotFound):  # the bucket

@@ -41,7 +41,7 @@ _decoder = msgspec.json.Decoder(Sample)
 
 
 def decode_samples(data: bytes) -> tuple[list[Sample], int]:
-    """The samples of a file, and how many of its lines are not one."""
+    """Return the samples of a file, and how many of its lines are not one."""
     try:
         return _decoder.decode_lines(data), 0
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -50,7 +50,8 @@ class Timelines:
         return [event for each in found for event in self._events(each)] if found else None
 
     def minutes(self) -> Iterator[tuple[int, str, Object]]:
-        """The minutes in which something ended, by node, each with one of its files. Reads all."""
+        """Yield the minutes in which something ended, by node, each with one of its files. Reads
+        all."""
         there: dict[tuple[int, str], Object] = {}
         for node, of_node in self._series.items():
             for each in (each for files in of_node.values() for each in files):

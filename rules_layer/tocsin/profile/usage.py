@@ -68,7 +68,8 @@ class NodeUsage:
         return low
 
     def over_gpus(self, suffix: str = "") -> Numbers:
-        """The mean of ``gpu0`` + suffix, ``gpu1`` + suffix … for each sample; empty without any."""
+        """Return the mean of ``gpu0`` + suffix, ``gpu1`` + suffix … for each sample; empty without
+        any."""
         known = [self.series[name] for gpu in self.gpus if (name := gpu + suffix) in self.series]
         return np.stack(known).mean(axis=0) if known else np.empty(0)
 
@@ -80,7 +81,7 @@ class NodeUsage:
 
 
 def usage_of(minutes: Sequence[IndexFile]) -> dict[str, NodeUsage]:
-    """The usage of each node, by its name."""
+    """Return the usage of each node, by its name."""
     nodes: dict[str, list[IndexFile]] = {}
     for minute in sorted(minutes, key=lambda each: each.step):
         nodes.setdefault(minute.worker, []).append(minute)

@@ -25,7 +25,7 @@ Values = NDArray[np.float64]
 
 
 def boosted_of(history: History, last: int) -> Boosted | None:
-    """The sections, None for a run that is not XGBoost's."""
+    """Return the sections, None for a run that is not XGBoost's."""
     importances = [
         (place[0], history.place(place))
         for saves in history.saves

@@ -15,7 +15,8 @@ from tocsin.rules import advice_for, find_rule, summary
 
 
 def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCard]:
-    """All rules: those that fired, the cause first, others by name, not applicable ones last."""
+    """Return all rules: those that fired, the cause first, others by name, not applicable ones
+    last."""
     names = [rule["RuleConfigurationName"] for rule in fired(document)]
     cause = document["cause"] or {}
     likely = cause["RuleConfigurationName"] if cause.get("likely") else None

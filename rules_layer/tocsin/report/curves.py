@@ -34,8 +34,8 @@ _OF_MACHINES: dict[str | None, Kind] = {
 
 
 def curves_of(history: History, last: int, marks: list[int]) -> list[Curve]:
-    """The scalars of a run up to a step, of a machine the means of each minute: losses first, at
-    most MOST_CURVES.
+    """Return the scalars of a run up to a step, of a machine the means of each minute: losses
+    first, at most MOST_CURVES.
     """
     parts: dict[_Named, list[tuple[Array, Array]]] = {}
     kinds: dict[_Named, str | None] = {}
@@ -63,7 +63,7 @@ def curves_of(history: History, last: int, marks: list[int]) -> list[Curve]:
 
 
 def traced_curves(trace: Trace, marks: list[int]) -> list[Curve]:
-    """The same from a trace, which has the scalars that rules read."""
+    """Return the same from a trace, which has the scalars that rules read."""
     lanes = {of: lane for of, lane in trace.lanes.items() if not isinstance(of, str)}
     return labelled(
         [

@@ -16,7 +16,7 @@ _ROWS = 1000
 
 
 def utilization_of(minutes: Sequence[IndexFile], first: int) -> Utilization | None:
-    """The mean of each GPU, and of the processors of each node."""
+    """Return the mean of each GPU, and of the processors of each node."""
     means: dict[tuple[str, str], dict[int, float]] = {}
     for minute in minutes:
         for entry in minute.entries:

@@ -21,7 +21,8 @@ _ROLES = (Role.GRADIENT, Role.WEIGHT, Role.ACTIVATION_OUTPUT, Role.ACTIVATION_IN
 
 
 def fans_of(history: History, last: int, first: Sequence[str]) -> dict[str, Fan]:
-    """The distributions of at most MOST_FANS tensors: those named ``first``, then one per layer.
+    """Return the distributions of at most MOST_FANS tensors: those named ``first``, then one per
+    layer.
 
     Reads at most COLUMNS index files again.
     """

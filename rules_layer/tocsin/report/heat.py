@@ -64,7 +64,7 @@ _MAPS = {
 
 
 def heats_of(history: History, last: int) -> dict[str, Heat]:
-    """The maps that the run has numbers for, up to a step."""
+    """Return the maps that the run has numbers for, up to a step."""
     found = {kind: _heat(each, history, last) for kind, each in _MAPS.items()}
     return {kind: heat for kind, heat in found.items() if heat is not None}
 

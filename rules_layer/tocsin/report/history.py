@@ -60,7 +60,7 @@ class Saves:
     numbers: NDArray[np.float32]
 
     def field(self, name: str) -> NDArray[np.float32]:
-        """One of FIELDS: (saves, tensors)."""
+        """Return one of FIELDS: (saves, tensors)."""
         column: NDArray[np.float32] = self.numbers[:, FIELDS.index(name), :]
         return column
 
@@ -151,7 +151,7 @@ class History:
         return self._collections
 
     def place(self, tensor: Place) -> tuple[Role | None, str | None]:
-        """The role and the kind of a tensor."""
+        """Return the role and the kind of a tensor."""
         name, role, kind = tensor
         return self._selection.place(Entry(name=name, role=role, kind=kind))
 

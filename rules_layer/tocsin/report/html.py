@@ -25,7 +25,7 @@ _STYLES = ("uPlot.min.css", "page.css")
 
 
 def html_of(page: Page, *, live: str = "") -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     ``live`` is the path of ``report.json`` on the server that the page is from: then the page asks
     for it every two seconds and draws again what has changed. Without it there is no request.

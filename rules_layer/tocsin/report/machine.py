@@ -36,7 +36,7 @@ _EVALUATIONS = (f"step/{Mode.EVAL.name}", f"step/{Mode.PREDICT.name}")
 
 
 def machine_beside(storage: Storage, now: Callable[[], float]) -> Machine | None:
-    """The machines of a run, evaluated as ``check`` does it; None where none was watched."""
+    """Return the machines of a run, evaluated as ``check`` does it; None where none was watched."""
     try:
         own = is_machine_run(storage.url)
         beside = storage if own else open_run(machine_run(storage.url))
@@ -50,7 +50,7 @@ def machine_beside(storage: Storage, now: Callable[[], float]) -> Machine | None
 def stored_machine(
     run: str, load: Callable[[str], Checkpoint], storage: Callable[[str], Storage]
 ) -> Machine | None:
-    """The machines of a run that a deployment evaluates, as far as it has evaluated them."""
+    """Return the machines of a run that a deployment evaluates, as far as it has evaluated them."""
     own = is_machine_run(run)
     url = run if own else machine_run(run)
     with suppress(NotFound, PermissionError, ValueError):
@@ -61,7 +61,8 @@ def stored_machine(
 
 
 def machine_of(storage: Storage, found: Document, *, own: bool = False) -> Machine | None:
-    """The machines as ``found``, the document of their run, judges them; None without a minute.
+    """Return the machines as ``found``, the document of their run, judges them; None without a
+    minute.
 
     own: whether the page is that of the machine run itself, and shows its rules already.
     """

@@ -54,7 +54,8 @@ class _Seen:
 def statistics_of(
     minutes: Sequence[IndexFile], durations: Array, weights: Array
 ) -> list[Statistic]:
-    """The rows of the table. ``durations`` are seconds of steps, ``weights`` how many each is."""
+    """Return the rows of the table. ``durations`` are seconds of steps, ``weights`` how many each
+    is."""
     seen: dict[str, _Seen] = {}
     for minute in minutes:
         for entry in minute.entries:

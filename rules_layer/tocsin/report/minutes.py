@@ -28,7 +28,7 @@ _THREADS = 16
 
 
 def read_minutes(storage: Storage) -> tuple[list[IndexFile], int]:
-    """The minutes of all machines in order, and of how many one was read."""
+    """Return the minutes of all machines in order, and of how many one was read."""
     found = [item for item in index_objects(storage) if parse_index_key(item.key)]
     every = -(-len(found) // MOST_FILES) or 1
     steps = {item.key: (parse_index_key(item.key) or (0, ""))[0] for item in found}
@@ -48,7 +48,7 @@ def read_minutes(storage: Storage) -> tuple[list[IndexFile], int]:
 
 
 def total_of(minute: IndexFile, *names: str) -> float | None:
-    """The seconds that a minute's durations make in all; None where they are not timed."""
+    """Return the seconds that a minute's durations make in all; None where they are not timed."""
     known = [entry.summary for name in names if (entry := minute.entry(name)) and entry.summary]
     return sum((each.size or 0) * (each.mean or 0.0) for each in known) if known else None
 
@@ -60,7 +60,7 @@ def length_of(minute: IndexFile) -> float:
 
 
 def samples_of(minute: IndexFile, name: str) -> Array:
-    """The finite samples of a series; empty where it has none."""
+    """Return the finite samples of a series; empty where it has none."""
     entry = minute.entry(name)
     found = None if entry is None else inline_value(entry)
     if found is None:

@@ -31,5 +31,5 @@ class InlineReport:
 
 
 def inline(url: str, watch: Watch | None = None) -> InlineReport:
-    """The report of the run in a folder or at ``s3://bucket/prefix``."""
+    """Return the report of the run in a folder or at ``s3://bucket/prefix``."""
     return InlineReport(html_of(report_on(open_storage(url), watch)))

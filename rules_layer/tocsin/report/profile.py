@@ -22,7 +22,8 @@ Usage = Mapping[str, NodeUsage]
 
 
 def profile_of(minutes: Sequence[IndexFile]) -> Profile:
-    """The sections that follow from the minutes of a run's machines; of the first 32 by name."""
+    """Return the sections that follow from the minutes of a run's machines; of the first 32 by
+    name."""
     usage = dict(list(usage_of(minutes).items())[:_MOST_NODES])
     return Profile(
         job=_job(usage),

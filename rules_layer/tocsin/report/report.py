@@ -36,7 +36,8 @@ def report_on(
     on_step: Callable[[int], None] = lambda step: None,
     on_file: OnFile = lambda done, total: None,
 ) -> Page:
-    """The page of a run: evaluates it from its first step on, as ``check`` does, and reads it."""
+    """Return the page of a run: evaluates it from its first step on, as ``check`` does, and reads
+    it."""
     trace, history = Trace(), History(storage)
     checkpoint, _ = check(storage, watch, now=now, on_step=on_step, on_verdict=trace.add)
     history.refresh(on_file)
@@ -56,7 +57,7 @@ def page_of(
     machine: Machine | None = None,
     step_trace: StepTrace | None = None,
 ) -> Page:
-    """The page of a run as far as the checkpoint has evaluated it.
+    """Return the page of a run as far as the checkpoint has evaluated it.
 
     ``trace`` is from the same evaluation; ``history`` was refreshed after it. The losses are the
     trace's if the history left out files. ``planned`` is how many steps the training is to have, if
@@ -92,7 +93,7 @@ def page_of(
 
 
 def compared(pages: Sequence[Page]) -> Page:
-    """The first page with the others to compare with."""
+    """Return the first page with the others to compare with."""
     others = [Other(page.run, page.verdict, page.losses, page.rules) for page in pages[1:]]
     return msgspec.structs.replace(pages[0], others=others)
 

@@ -44,7 +44,7 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 def newest_trace(storage: Storage) -> StepTrace | None:
-    """The newest step trace of a run; None if there is none, or its place cannot be read."""
+    """Return the newest step trace of a run; None if there is none, or its place cannot be read."""
     try:
         found = traces_of(storage)
         return trace_of(storage, found[-1]) if found else None
@@ -53,7 +53,7 @@ def newest_trace(storage: Storage) -> StepTrace | None:
 
 
 def trace_of(storage: Storage, item: Object) -> StepTrace:
-    """A step trace, or the reason why it cannot be shown."""
+    """Return a step trace, or the reason why it cannot be shown."""
     made = datetime.fromtimestamp(item.modified, UTC).isoformat(timespec="seconds")
     url = f"{storage.url}/{item.key}"
     try:
@@ -82,8 +82,8 @@ def trace_of(storage: Storage, item: Object) -> StepTrace:
 
 
 def events_of(packed: bytes) -> list[RecordedEvent]:
-    """The events of a gzipped trace that last. Raises ValueError for one that is damaged or that
-    has more than 128 MiB unpacked.
+    """Return the events of a gzipped trace that last. Raises ValueError for one that is damaged or
+    that has more than 128 MiB unpacked.
     """
     unpacker = zlib.decompressobj(wbits=31)
     try:
@@ -119,7 +119,7 @@ def _tables(
 
 
 def own_times(events: Sequence[RecordedEvent]) -> Iterator[tuple[str, float]]:
-    """The name of each event, and its time without the events inside of it in its thread."""
+    """Yield the name of each event, and its time without the events inside of it in its thread."""
     threads = defaultdict[int | str, list[RecordedEvent]](list)
     for event in events:
         threads[event.tid].append(event)

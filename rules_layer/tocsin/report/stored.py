@@ -25,7 +25,8 @@ def stored_page(
     alerts: Sequence[Alert] = (),
     machine: Machine | None = None,
 ) -> Page:
-    """The page of the run as far as the checkpoint has evaluated it, without evaluating again.
+    """Return the page of the run as far as the checkpoint has evaluated it, without evaluating
+    again.
 
     Lanes and limits are those of the trace, which has up to 800 points a rule. ``alerts`` are the
     actions that were taken, ``machine`` the machines of the training.

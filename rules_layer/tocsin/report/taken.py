@@ -9,7 +9,7 @@ _WITH_ADDRESS = ("email", "sms")
 
 
 def actions_of(group: AlertGroup) -> list[Alert]:
-    """The actions whose outcome is known, the oldest first.
+    """Return the actions whose outcome is known, the oldest first.
 
     Without addresses and telephone numbers: whoever gets the link of one message opens the page.
     """

@@ -23,15 +23,15 @@ def digits(values: Iterable[float]) -> Numbers:
 
 
 def digit(value: float | None) -> float | None:
-    """A number of four significant digits; None for NaN and infinity."""
+    """Return a number of four significant digits; None for NaN and infinity."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.4g}")
 
 
 def slices(steps: Array, buckets: int = BUCKETS, marks: Sequence[int] = ()) -> Array:
-    """The first position of each slice of sorted ``steps``: at most ``buckets``, and besides each
-    save by itself within NEAR saves of a mark.
+    """Return the first position of each slice of sorted ``steps``: at most ``buckets``, and besides
+    each save by itself within NEAR saves of a mark.
     """
     count = len(steps)
     if count <= buckets:
@@ -52,7 +52,7 @@ def envelope(
     buckets: int = BUCKETS,
     marks: Sequence[int] = (),
 ) -> tuple[list[int], Numbers, Numbers | None, Numbers | None]:
-    """The steps of the slices, the last value of each, and the least and the greatest.
+    """Return the steps of the slices, the last value of each, and the least and the greatest.
 
     The last two are None if no save was left out. What is not finite counts for neither, and a
     slice whose last value is not finite has None as its value. ``low`` and ``high``: of each value,

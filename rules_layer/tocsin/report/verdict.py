@@ -27,13 +27,13 @@ def fired(document: Document) -> list[Document]:
 
 
 def leads(document: Document) -> list[list[Document]]:
-    """The rules that fired, each that leads with those that it explains after it."""
+    """Return the rules that fired, each that leads with those that it explains after it."""
     rules = {_name(rule): rule for rule in document["rules"]}
     return [[rules[each.name] for each in lead.findings] for lead in leads_of(document)]
 
 
 def headline(document: Document) -> Headline:
-    """The verdict in one sentence, and the findings that it explains."""
+    """Return the verdict in one sentence, and the findings that it explains."""
     found = leads_of(document)
     if not found or not found[0].alarms:
         return _without_alarm(document, len(found))
@@ -137,7 +137,8 @@ def _without_alarm(document: Document, remarks: int) -> Headline:
 
 
 def too_early(document: Document) -> str:
-    """A sentence where nothing was found, and more rules wait for steps than have judged one."""
+    """Return a sentence where nothing was found, and more rules wait for steps than have judged
+    one."""
     rules, waiting = document["rules"], len(document["not_judged"]["too_few_steps"])
     absent = {name for names in document["not_judged"].values() for name in names}
     judged = [rule for rule in rules if _name(rule) not in absent]

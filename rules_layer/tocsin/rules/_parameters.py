@@ -46,7 +46,7 @@ class RuleParameter(NamedTuple):
 
 @cache
 def parameters_of(rule: type) -> Mapping[str, RuleParameter]:
-    """The parameters of a rule's class, by name.
+    """Return the parameters of a rule's class, by name.
 
     ``Annotated[float, Meta(gt=0)]`` bounds a number. A bounded number is finite, unless its
     ``Meta`` says ``extra={"infinite": True}``. Raises NameError for a type that is not known at

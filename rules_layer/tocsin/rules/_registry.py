@@ -122,7 +122,7 @@ def _origin(rule: type[Rule]) -> tuple[str, str]:
 
 
 def rule_names(profile: str | None = None, about: str | None = None) -> tuple[str, ...]:
-    """The names of all rules, or of those that watch in a profile without being named.
+    """Return the names of all rules, or of those that watch in a profile without being named.
 
     With ``about`` only those about the training, or the machine.
     """
@@ -135,14 +135,14 @@ def rule_names(profile: str | None = None, about: str | None = None) -> tuple[st
 
 
 def find_rule(name: str) -> type[Rule] | None:
-    """The rule of that name, or None."""
+    """Return the rule of that name, or None."""
     if name not in _rules:
         _load(name.lower())
     return _rules.get(name)
 
 
 def get_rule(name: str) -> type[Rule]:
-    """The rule of that name. Raises BadRule, naming the nearest ones."""
+    """Return the rule of that name. Raises BadRule, naming the nearest ones."""
     rule = find_rule(name)
     if rule is None:
         _load_all()
@@ -153,7 +153,7 @@ def get_rule(name: str) -> type[Rule]:
 
 
 def defaults(rule: type[Rule], profile: str) -> dict[str, Any]:
-    """The parameters and engine options of a rule in a profile, by name."""
+    """Return the parameters and engine options of a rule in a profile, by name."""
     if profile not in PROFILES:
         raise BadRule(f"unknown profile {profile!r}: use {' or '.join(PROFILES)}")
     values: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(rule)}

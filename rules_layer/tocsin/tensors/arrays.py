@@ -28,7 +28,7 @@ def as_array(value: ArrayLike) -> NDArray[Any]:
 
 
 def content_bytes(value: NDArray[Any]) -> memoryview:
-    """The little-endian C-order bytes of numbers; copied only where they are not so already.
+    """Return the little-endian C-order bytes of numbers; copied only where they are not so already.
 
     Strings have no content bytes: theirs are the UTF-8 of the JSON list of the elements.
     """
@@ -43,7 +43,8 @@ def content_bytes(value: NDArray[Any]) -> memoryview:
 
 
 def texts(value: NDArray[Any]) -> list[str]:
-    """The elements of an array of strings, flattened. Raises ValueError for other objects."""
+    """Return the elements of an array of strings, flattened. Raises ValueError for other
+    objects."""
     elements = [e.decode() if isinstance(e, bytes) else e for e in value.reshape(-1).tolist()]
     for element in elements:
         if not isinstance(element, str):

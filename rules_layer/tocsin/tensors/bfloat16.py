@@ -16,13 +16,14 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 
 def from_bfloat16(bits: NDArray[Any]) -> NDArray[np.float32]:
-    """The numbers whose bfloat16 bits these are (uint16, or ml_dtypes' own), without loss."""
+    """Return the numbers whose bfloat16 bits these are (uint16, or ml_dtypes' own), without
+    loss."""
     wide = bits.view(np.uint16).astype(np.uint32)
     wide <<= np.uint32(16)
     return wide.view(np.float32)
 
 
 def to_bfloat16(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of numbers that came from bfloat16; of others the fraction is cut short."""
+    """Return the bits of numbers that came from bfloat16; of others the fraction is cut short."""
     bits = np.asarray(numbers, np.float32).view(np.uint32) >> np.uint32(16)
     return np.asarray(bits).astype(np.uint16)

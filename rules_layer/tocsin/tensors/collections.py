@@ -93,7 +93,7 @@ _decoder = msgspec.json.Decoder(_CollectionsFile)
 
 
 def decode_collections(data: bytes, worker: str) -> Collections:
-    """The collections file of one worker. Raises BadCollections."""
+    """Return the collections file of one worker. Raises BadCollections."""
     if not data:
         raise BadCollections("file is empty")
     try:
@@ -118,7 +118,7 @@ def decode_collections(data: bytes, worker: str) -> Collections:
 
 
 def read_collections(storage: Storage) -> Collections | None:
-    """The collections of all workers' files together; None while there is none.
+    """Return the collections of all workers' files together; None while there is none.
 
     The number of workers is that of the first file. Of more than 100 files, or of more than
     64 MiB, only some are read, evenly distributed: workers that hold different parts of a model
@@ -142,7 +142,7 @@ def read_collections(storage: Storage) -> Collections | None:
 
 
 def encode_collections(collections: Iterable[Collection], num_workers: int = 1) -> bytes:
-    """The bytes of one worker's collections file, exactly as smdebug writes them."""
+    """Return the bytes of one worker's collections file, exactly as smdebug writes them."""
     document = {
         "collections": {
             collection.name: {

@@ -99,7 +99,7 @@ _EMPTY = _Summary()
 
 
 def decode_columns(data: bytes, step: int, worker: str) -> IndexColumns:
-    """The columns of an index file. Raises BadIndex.
+    """Return the columns of an index file. Raises BadIndex.
 
     Reads several times as fast as ``decode_index``, which also gives places, shapes and checks.
     """

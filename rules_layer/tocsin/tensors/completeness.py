@@ -29,7 +29,7 @@ def settled_workers(steps: Steps) -> dict[int, frozenset[str]]:
 
 
 def complete_steps(steps: Steps, num_workers: int, *, finished: bool) -> list[int]:
-    """The steps for which nothing more is expected, in order.
+    """Return the steps for which nothing more is expected, in order.
 
     A step is complete when the run is ``finished``, when all workers have written it or one
     later step, or when every worker is settled there.

@@ -32,7 +32,7 @@ def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
 
 
 def mask(crc: int) -> int:
-    """A CRC as it is stored, so that the CRC of data holding CRCs stays meaningful."""
+    """Return a CRC as it is stored, so that the CRC of data holding CRCs stays meaningful."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -33,7 +33,7 @@ class _Activity(NamedTuple):
 
 
 def detailed(value: NDArray[Any], detail: Detail) -> TensorSummary:
-    """A summary with the fields that ``detail`` asks for, and no other.
+    """Return a summary with the fields that ``detail`` asks for, and no other.
 
     Compared and accumulated in float64. NaN is neither inside an interval nor below or above it,
     infinities are. One dimension is a single sample of many units, a single number one unit.
@@ -62,13 +62,14 @@ def detailed(value: NDArray[Any], detail: Detail) -> TensorSummary:
 
 
 def with_details(summary: TensorSummary, details: TensorSummary) -> TensorSummary:
-    """The plain numbers of ``summary`` with what ``detailed`` gives; ``details`` may be empty."""
+    """Return the plain numbers of ``summary`` with what ``detailed`` gives; ``details`` may be
+    empty."""
     found = {name: getattr(details, name) for name in _FIELDS}
     return msgspec.structs.replace(summary, **found)
 
 
 def without_details(summary: TensorSummary) -> TensorSummary:
-    """The plain numbers of ``summary``: what is beyond them can be 100 kB."""
+    """Return the plain numbers of ``summary``: what is beyond them can be 100 kB."""
     if all(getattr(summary, name) is None for name in _FIELDS):
         return summary
     return with_details(summary, TensorSummary())

@@ -37,7 +37,7 @@ _SIZES = {BFLOAT16: 2} | {dtype.name: dtype.itemsize for dtype in _CODES}
 
 
 def dtype_of(code: int) -> np.dtype[Any]:
-    """The little-endian dtype of a code in an event file. Raises ValueError."""
+    """Return the little-endian dtype of a code in an event file. Raises ValueError."""
     try:
         return _DTYPES[code]
     except KeyError:
@@ -46,7 +46,7 @@ def dtype_of(code: int) -> np.dtype[Any]:
 
 @lru_cache
 def code_of(dtype: np.dtype[Any]) -> int:
-    """The code that an event file uses for a dtype of any byte order. Raises ValueError."""
+    """Return the code that an event file uses for a dtype of any byte order. Raises ValueError."""
     try:
         return _CODES[dtype.newbyteorder("<")]
     except KeyError:

@@ -24,7 +24,8 @@ Piece = bytes | memoryview
 
 
 def encode_record(record: Record, *, checksum: bool = False) -> bytes:
-    """The bytes of one record, with smdebug's constant or (``checksum``) a true CRC at its end.
+    """Return the bytes of one record, with smdebug's constant or (``checksum``) a true CRC at its
+    end.
 
     Raises ValueError for a value of a type that the format cannot carry.
     """
@@ -43,7 +44,8 @@ def pieces(
     *,
     checksum: bool = False,
 ) -> tuple[Piece, ...]:
-    """A record in pieces to be joined, so that ``content``, the value's bytes, is copied once.
+    """Return a record in pieces to be joined, so that ``content``, the value's bytes, is copied
+    once.
 
     ``before`` is the ``moment`` of the record, ``after`` are its ``labels``.
     """
@@ -62,25 +64,25 @@ def pieces(
 
 
 def moment(wall_time: float, step: bytes) -> bytes:
-    """The beginning of a record; ``step`` is its ``step_field``."""
+    """Return the beginning of a record; ``step`` is its ``step_field``."""
     return b"\x09" + TIME.pack(wall_time) + step if wall_time else step
 
 
 @lru_cache(maxsize=1 << 12)
 def step_field(step: int) -> bytes:
-    """The number of a step, of all modes."""
+    """Return the number of a step, of all modes."""
     return pb.integer(2, step)
 
 
 @lru_cache
 def labels(mode: Mode, mode_step: int) -> bytes:
-    """The end of a record."""
+    """Return the end of a record."""
     return pb.message(9, _label("mode_step", mode_step) + _label("mode", mode))
 
 
 @lru_cache(maxsize=_KEPT)
 def head(length: int) -> bytes:
-    """The length of a payload and its checksum."""
+    """Return the length of a payload and its checksum."""
     encoded = length.to_bytes(8, "little")
     return encoded + FOOT.pack(mask(crc32c(encoded)))
 

@@ -55,7 +55,8 @@ _decoder = msgspec.json.Decoder(_Content)
 
 
 def read_end(storage: Storage) -> End | None:
-    """The end marker, None while there is none. Raises RefusedFile for what is not a file."""
+    """Return the end marker, None while there is none. Raises RefusedFile for what is not a
+    file."""
     try:
         found = storage.head(END_MARKER)
         content = storage.read(END_MARKER, limit=_LIMIT) if found.size else b"{}"
@@ -72,6 +73,6 @@ def read_end(storage: Storage) -> End | None:
 def encode_end(
     run_id: str | None = None, ended_at: float | None = None, starts: Iterable[str] = ()
 ) -> bytes:
-    """The marker's content: nothing where none of it is known, as smdebug writes it."""
+    """Return the marker's content: nothing where none of it is known, as smdebug writes it."""
     content = _Content(run_id, ended_at, tuple(sorted({*starts})))
     return b"" if content == _Content() else msgspec.json.encode(content)

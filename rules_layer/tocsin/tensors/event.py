@@ -54,7 +54,7 @@ class Record:
 
 
 def decode_record(frame: bytes | memoryview, *, check: bool = True) -> Record:
-    """The one record that fills ``frame``. Raises Unreadable with the reason.
+    """Return the one record that fills ``frame``. Raises Unreadable with the reason.
 
     ``check`` compares both checksums; a footer may be smdebug's constant or a true CRC.
     """
@@ -68,7 +68,8 @@ def decode_record(frame: bytes | memoryview, *, check: bool = True) -> Record:
 
 
 def frames(data: bytes | memoryview) -> Iterator[memoryview]:
-    """The records of a whole event file, undecoded. Raises Unreadable where they break off."""
+    """Yield the records of a whole event file, undecoded. Raises Unreadable where they break
+    off."""
     view = memoryview(data)
     while view:
         if len(view) < FRAME:
@@ -161,7 +162,7 @@ def _tensor(data: memoryview) -> NDArray[Any]:
 
 
 def shape_of(data: memoryview) -> tuple[int, ...]:
-    """The sizes in a TensorShapeProto. Raises ValueError."""
+    """Return the sizes in a TensorShapeProto. Raises ValueError."""
     sizes: list[int] = []
     for field, value in pb.fields(data):
         if field == 2:

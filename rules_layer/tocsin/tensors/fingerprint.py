@@ -32,7 +32,8 @@ def fingerprint(content: memoryview) -> str:
 
 
 def fingerprint_of_sums(sums: bytes, size: int, rest: bytes | memoryview) -> str:
-    """The fingerprint of a large content whose ``sums`` were computed elsewhere, as on a GPU.
+    """Return the fingerprint of a large content whose ``sums`` were computed elsewhere, as on a
+    GPU.
 
     They are two little-endian words for every block of as many words as there are weights; in the
     last block words may be missing. ``rest`` are the bytes after the last whole word.

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def in_parallel(read: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The result of ``read`` for each item, in their order. Raises the first one's error."""
+    """Return the result of ``read`` for each item, in their order. Raises the first one's error."""
     if len(items) < 2:
         return list(map(read, items))
     with ThreadPoolExecutor(min(_THREADS, len(items))) as pool:

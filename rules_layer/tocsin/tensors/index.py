@@ -142,7 +142,7 @@ _decoder = msgspec.json.Decoder(_IndexDocument)
 
 
 def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
-    """The index file of ``worker`` at ``step``. Raises BadIndex.
+    """Return the index file of ``worker`` at ``step``. Raises BadIndex.
 
     If a name occurs more than once, the last record counts. A shape beside a record is merged
     into its entry.
@@ -175,7 +175,7 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
 
 
 def encode_index(index: IndexFile, *, extras: bool = True) -> bytes:
-    """The bytes of an index file; without ``extras`` exactly those that smdebug writes.
+    """Return the bytes of an index file; without ``extras`` exactly those that smdebug writes.
 
     Entries with a record go to ``tensor_payload``, the others to ``shape_payload``.
     """
@@ -187,7 +187,7 @@ def encode_index(index: IndexFile, *, extras: bool = True) -> bytes:
 def encode_payloads(
     index: IndexFile, recorded: Sequence[Entry], shaped: Sequence[Entry], *, extras: bool
 ) -> bytes:
-    """An index file with these payloads in place of its entries: names may repeat."""
+    """Return an index file with these payloads in place of its entries: names may repeat."""
     meta: dict[str, Any] = {"mode": index.mode.name, "mode_step": index.mode_step}
     if index.event_key is not None:
         meta["event_file_name"] = index.event_key

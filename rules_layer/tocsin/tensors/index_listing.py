@@ -20,7 +20,7 @@ _LIMIT = 64 * 1024 * 1024
 
 
 def read_index(storage: Storage, found: Object) -> IndexFile:
-    """The index file at an object's key. Raises BadIndex, NotFound, RefusedFile."""
+    """Return the index file at an object's key. Raises BadIndex, NotFound, RefusedFile."""
     place = parse_index_key(found.key)
     if place is None:
         raise BadIndex("key is not that of an index file")
@@ -28,7 +28,7 @@ def read_index(storage: Storage, found: Object) -> IndexFile:
 
 
 def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
-    """The index file of a step and worker; None where there is none that can be used."""
+    """Return the index file of a step and worker; None where there is none that can be used."""
     try:
         return read_index(storage, Object(index_key(step, worker), 0, 0.0))
     except (ValueError, NotFound, PermissionError):
@@ -36,7 +36,7 @@ def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
 
 
 def index_objects(storage: Storage, after: int = -1, *, longer: bool = True) -> Iterator[Object]:
-    """The index files of the steps after ``after``, in the order of steps.
+    """Yield the index files of the steps after ``after``, in the order of steps.
 
     Lazy as the listing is, but for steps of more than 12 digits: they come last, and are listed
     too early. From step 10¹¹ on that means to list nearly all that there is. There, without

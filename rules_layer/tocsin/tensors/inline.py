@@ -14,12 +14,13 @@ from tocsin.tensors.index import Entry
 
 
 def encode_inline(value: NDArray[Any]) -> str:
-    """The values in C order, little-endian, as base64."""
+    """Return the values in C order, little-endian, as base64."""
     return base64.b64encode(value.astype(value.dtype.newbyteorder("<")).tobytes()).decode()
 
 
 def inline_value(entry: Entry) -> NDArray[Any] | None:
-    """The inline values of an entry; None where it has none, or its shape and type do not fit."""
+    """Return the inline values of an entry; None where it has none, or its shape and type do not
+    fit."""
     if entry.inline is None or entry.shape is None or entry.dtype is None:
         return None
     try:

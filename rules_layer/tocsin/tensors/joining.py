@@ -12,7 +12,7 @@ _Parts = Sequence[TensorSummary]
 
 
 def joined_summary(parts: _Parts) -> TensorSummary:
-    """The plain numbers of the whole tensor, without details.
+    """Return the plain numbers of the whole tensor, without details.
 
     Norms are joined by their squares. What is unknown of a part is unknown of the whole.
     """

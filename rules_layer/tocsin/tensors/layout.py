@@ -28,22 +28,24 @@ _RUN_KEY = re.compile(
 
 
 def index_key(step: int, worker: str) -> str:
-    """The key of a worker's index file of a step. Raises ValueError for a bad step or worker."""
+    """Return the key of a worker's index file of a step. Raises ValueError for a bad step or
+    worker."""
     return f"index/{_bucket(step):09d}/{step:012d}_{worker_part(worker)}.json"
 
 
 def event_key(step: int, worker: str) -> str:
-    """The key of a worker's event file of a step. Raises ValueError for a bad step or worker."""
+    """Return the key of a worker's event file of a step. Raises ValueError for a bad step or
+    worker."""
     return f"events/{step:012d}/{step:012d}_{worker_part(worker)}.tfevents"
 
 
 def collections_key(worker: str) -> str:
-    """The key of a worker's collections file."""
+    """Return the key of a worker's collections file."""
     return f"collections/000000000/{worker_part(worker)}_collections.json"
 
 
 def parse_index_key(key: str) -> tuple[int, str] | None:
-    """The step and worker of an index file; None for any other file."""
+    """Return the step and worker of an index file; None for any other file."""
     match = _INDEX_KEY.fullmatch(key)
     if match is None:
         return None
@@ -53,13 +55,13 @@ def parse_index_key(key: str) -> tuple[int, str] | None:
 
 
 def parse_collections_key(key: str) -> str | None:
-    """The worker of a collections file; None for any other file."""
+    """Return the worker of a collections file; None for any other file."""
     match = _COLLECTIONS_KEY.fullmatch(key)
     return _decode(match[1]) if match else None
 
 
 def after_step(step: int) -> str:
-    """A key after every index file of ``step``, and before those of later steps.
+    """Return a key after every index file of ``step``, and before those of later steps.
 
     Names of more than 12 digits sort before shorter ones that begin with a higher digit. So from
     step 10¹¹ on, where there may be longer ones to follow, the key comes after all steps below
@@ -71,8 +73,8 @@ def after_step(step: int) -> str:
 
 
 def right_after_step(step: int) -> str:
-    """A key after every index file of ``step``, and before those of later steps that have as many
-    digits. Those of more digits may come before it.
+    """Return a key after every index file of ``step``, and before those of later steps that have as
+    many digits. Those of more digits may come before it.
     """
     if step < 0:
         return INDEX
@@ -85,7 +87,8 @@ def has_more_digits(step: int, other: int) -> bool:
 
 
 def resolve_event(name: str) -> str:
-    """The key of an ``event_file_name``, which may only name an event file of the same run."""
+    """Return the key of an ``event_file_name``, which may only name an event file of the same
+    run."""
     if len(name) > 600 or not _EVENT_NAME.fullmatch(name):
         raise ValueError(f"event_file_name {name[:80]!r} is not of the form events/…/….tfevents")
     return name
@@ -101,7 +104,7 @@ def split_key(key: str) -> tuple[str, str] | None:
 
 
 def job_name(run_url: str) -> str:
-    """The training job a run belongs to: its last path part, apart from ``debug-output`` and
+    """Return the training job a run belongs to: its last path part, apart from ``debug-output`` and
     ``profiler-output``.
     """
     parts = [part for part in run_url.partition("://")[2].split("/") if part]
@@ -130,7 +133,7 @@ def is_same_run(url: str, run_url: str) -> bool:
 
 
 def machine_run(run_url: str) -> str:
-    """The machine run of a training run: ``profiler-output`` in the folder of the job."""
+    """Return the machine run of a training run: ``profiler-output`` in the folder of the job."""
     run = _normal(run_url)
     folder = run.removesuffix(f"/{_TRAINING_RUN}")
     return f"{folder}/{_MACHINE_RUN}"
@@ -142,7 +145,7 @@ def is_machine_run(run_url: str) -> bool:
 
 
 def step_text(run_url: str, step: int) -> str:
-    """A step for people: ``step 120``, or the time of a minute of a machine run."""
+    """Return a step for people: ``step 120``, or the time of a minute of a machine run."""
     if not is_machine_run(run_url) or step >= _NO_MINUTE:
         return f"step {step}"
     return f"{datetime.fromtimestamp(60 * step, timezone.utc):%Y-%m-%d %H:%M} UTC"
@@ -161,7 +164,7 @@ def _bucket(step: int) -> int:
 
 
 def worker_part(worker: str) -> str:
-    """A worker as part of a file name: TensorFlow's are device paths."""
+    """Return a worker as part of a file name: TensorFlow's are device paths."""
     name = worker.replace("/", "_").replace(":", "-")
     if not re.fullmatch(_WORKER, name):
         raise ValueError(f"worker {worker[:80]!r} is not a name of 1 to 255 characters")

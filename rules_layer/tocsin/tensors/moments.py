@@ -90,7 +90,7 @@ EVERY = Parts()
 def moments(
     flat: NDArray[Any], previous: NDArray[Any] | None = None, parts: Parts = EVERY
 ) -> Moments:
-    """The moments of a flat array of numbers of any type, complex ones by their magnitude.
+    """Return the moments of a flat array of numbers of any type, complex ones by their magnitude.
 
     With ``previous``, as long and flat, those of ``abs(flat - previous)``.
     """

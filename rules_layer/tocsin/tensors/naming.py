@@ -105,7 +105,7 @@ _ACTIVATION = re.compile(r"(?P<kind>relu|tanh|sigmoid|softmax|gelu)_(?P<end>inpu
 
 
 def collected(collection: str) -> Named | None:
-    """The role, and the kind if there is one, of what a collection of that name holds."""
+    """Return the role, and the kind if there is one, of what a collection of that name holds."""
     if found := _ACTIVATION.fullmatch(collection):
         end = found["end"]
         role = Role.ACTIVATION_INPUT if end == "input" else Role.ACTIVATION_OUTPUT
@@ -115,7 +115,7 @@ def collected(collection: str) -> Named | None:
 
 @lru_cache(maxsize=1 << 13)  # a hook asks at every save
 def named(name: str) -> Named | None:
-    """The role that a name shows, and the kind if it shows one; None if it shows neither.
+    """Return the role that a name shows, and the kind if it shows one; None if it shows neither.
 
     The kind of an activation is that of its function (``relu``, ``tanh``, ``leakyrelu`` …), of
     feature importances the way they are counted (``weight``, ``gain`` …, ``shap``), of a tree the
@@ -136,7 +136,7 @@ def _kind(found: re.Match[str]) -> str | None:
 def place(
     name: str, collections: Iterable[str], role: Role | None = None, kind: str | None = None
 ) -> tuple[Role | None, str | None]:
-    """The role and the kind of a tensor, as far as they are known.
+    """Return the role and the kind of a tensor, as far as they are known.
 
     What is given counts first, then the ``collections`` that hold the tensor, in their order, and
     the name last. A kind counts only where it comes with the role.

@@ -10,7 +10,7 @@ from tocsin.tensors.storage import Storage
 
 
 def open_storage(url: str | Path, client: Any = None) -> Storage:
-    """The run at ``s3://bucket/prefix`` or in a folder, which need not exist for writing.
+    """Return the run at ``s3://bucket/prefix`` or in a folder, which need not exist for writing.
 
     ``client`` is a boto3 S3 client to use in place of one of our own.
     """

@@ -15,7 +15,7 @@ class Malformed(ValueError):
 
 
 def varint(value: int) -> bytes:
-    """A non-negative integer as varint."""
+    """Return a non-negative integer as varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -25,17 +25,17 @@ def varint(value: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
-    """An integer field; proto3 leaves a zero out."""
+    """Return an integer field; proto3 leaves a zero out."""
     return varint(field << 3 | _VARINT) + varint(value) if value else b""
 
 
 def prefix(field: int, length: int) -> bytes:
-    """The bytes before the ``length`` bytes of a string, bytes or message field."""
+    """Return the bytes before the ``length`` bytes of a string, bytes or message field."""
     return varint(field << 3 | _BYTES) + varint(length)
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A string, bytes or message field, also when empty."""
+    """Return a string, bytes or message field, also when empty."""
     return prefix(field, len(content)) + content
 
 
@@ -78,7 +78,7 @@ def as_text(value: Value) -> str:
 
 
 def varint_at(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The varint at a position, and the position after it."""
+    """Return the varint at a position, and the position after it."""
     value = shift = 0
     while shift < 64 and position < len(data):
         byte = data[position]

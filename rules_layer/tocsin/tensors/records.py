@@ -43,7 +43,8 @@ class Pattern:
 
     @classmethod
     def of(cls, frame: memoryview, step: int, value: NDArray[Any]) -> Self | None:
-        """The pattern of records like ``frame``, whose checked value is ``value``, a view of it.
+        """Return the pattern of records like ``frame``, whose checked value is ``value``, a view of
+        it.
 
         None for one that differs from what smdebug writes, or holds strings.
         """
@@ -64,7 +65,8 @@ class Pattern:
         return cls(bytes(frame[:_TIME]), middle, offset, value.dtype, value.shape)
 
     def read(self, data: Bytes, start: int, length: int, step: int) -> NDArray[Any] | None:
-        """The value of the record at ``start``, as a view; None when the record is another."""
+        """Return the value of the record at ``start``, as a view; None when the record is
+        another."""
         end = start + length
         if (
             data[start : start + _TIME] == self.head
@@ -83,7 +85,7 @@ class RecordReader:
         self._patterns: dict[tuple[str, int], Pattern] = {}
 
     def read(self, data: Bytes, start: int, length: int, name: str, step: int) -> NDArray[Any]:
-        """The value of the record at ``start``, as a view of the data. Raises Unreadable."""
+        """Return the value of the record at ``start``, as a view of the data. Raises Unreadable."""
         pattern = self._patterns.get((name, length))
         value = pattern.read(data, start, length, step) if pattern is not None else None
         if value is not None:
@@ -104,7 +106,8 @@ class RecordReader:
 
 
 def parsed(frame: memoryview, name: str, step: int) -> Record:
-    """The record that fills ``frame``. Raises Unreadable if it is not that of this tensor."""
+    """Return the record that fills ``frame``. Raises Unreadable if it is not that of this
+    tensor."""
     record = decode_record(frame)
     if record.name != name or record.step != step:
         raise Unreadable(
@@ -114,7 +117,7 @@ def parsed(frame: memoryview, name: str, step: int) -> Record:
 
 
 def checked(value: NDArray[Any], crc32: int | None, dtype: str | None) -> NDArray[Any]:
-    """The value that an index entry means, if it has the content that the entry says.
+    """Return the value that an index entry means, if it has the content that the entry says.
 
     bfloat16 is stored as its bits, and comes as float32. Raises Unreadable.
     """

@@ -24,13 +24,13 @@ def parse_reduction(name: str) -> tuple[str, str] | None:
 
 
 def base_name(name: str) -> str:
-    """The tensor that a reduction is of; any other name as it is."""
+    """Return the tensor that a reduction is of; any other name as it is."""
     reduction = parse_reduction(name)
     return reduction[1] if reduction else name
 
 
 def reduction_name(reduction: str, tensor: str) -> str:
-    """The name that smdebug gives a reduction, for example ``abs_mean`` of ``fc.weight``."""
+    """Return the name that smdebug gives a reduction, for example ``abs_mean`` of ``fc.weight``."""
     return f"{_MARK}{reduction}/{re.sub(r':[0-9]+', '', tensor)}"
 
 
@@ -53,7 +53,7 @@ REDUCTIONS = (*_OF_VALUES, *(f"abs_{name}" for name in _OF_VALUES))
 
 
 def reduced(values: NDArray[Any], reduction: str) -> float:
-    """One of ``REDUCTIONS`` of an array of any shape, as numpy has it of float64.
+    """Return one of ``REDUCTIONS`` of an array of any shape, as numpy has it of float64.
 
     ``std`` and ``variance`` are those of the population, ``l1`` and ``l2`` norms of the flattened
     array. What is not finite counts: the mean of what holds a NaN is NaN. So is what an empty
@@ -81,7 +81,7 @@ SUMMARY_REDUCTIONS = frozenset({"min", "max", "mean", "abs_mean", "variance", "l
 
 
 def summary_of(reductions: Mapping[str, float]) -> TensorSummary:
-    """A tensor's summary from stored reductions, each by its name in ``SUMMARY_REDUCTIONS``.
+    """Return a tensor's summary from stored reductions, each by its name in ``SUMMARY_REDUCTIONS``.
 
     Frameworks reduce over all elements: a reduction that is not finite shows that at least one
     element is not, and finite ones show that all are.

@@ -24,7 +24,7 @@ _KINDS = {
 
 
 def open_regular(path: str, flags: int = 0) -> int:
-    """A descriptor of the regular file at ``path``, for reading. Raises NotAFile, OSError.
+    """Return a descriptor of the regular file at ``path``, for reading. Raises NotAFile, OSError.
 
     What was opened is checked, not the path: that may be another file a moment later.
     """

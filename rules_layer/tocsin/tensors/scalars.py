@@ -45,7 +45,8 @@ def is_event_file(head: bytes) -> bool:
 
 
 def event_scalars(file: BinaryIO) -> Iterator[EventScalar]:
-    """The scalars of an event file from its position on, in order. Other values are passed over.
+    """Yield the scalars of an event file from its position on, in order. Other values are passed
+    over.
 
     Reads ``simple_value`` (TensorFlow 1, PyTorch) and tensors of one number (TensorFlow 2, new
     style of PyTorch). Raises Unreadable where a record is damaged, and BrokenOff where the file

@@ -46,7 +46,7 @@ class Starts:
 def starts_of(
     files: Iterable[Written], file_at: Callable[[int, str], Written | None] | None = None
 ) -> Starts:
-    """The starts that wrote ``files``. Files without a run id always count.
+    """Return the starts that wrote ``files``. Files without a run id always count.
 
     A start that did not resume replaces all earlier starts. One that resumed replaces what they
     wrote at its own first step and later, for all workers.
@@ -87,7 +87,8 @@ def is_older(began: float | None, other: float | None) -> bool:
 
 
 def first_of_start(file: IndexFile, file_at: Callable[[int, str], IndexFile | None]) -> int:
-    """The first step of the start that wrote ``file``, along ``prev_step`` as far as it leads.
+    """Return the first step of the start that wrote ``file``, along ``prev_step`` as far as it
+    leads.
 
     Of a start with very many steps, the step at which it can have begun.
     """
@@ -141,7 +142,8 @@ def _before(
 
 
 def places_before(files: Iterable[Written]) -> Iterator[tuple[int, str]]:
-    """The step and worker of each file, not among ``files``, that shows what came before them."""
+    """Yield the step and worker of each file, not among ``files``, that shows what came before
+    them."""
     first: dict[tuple[str, str], Written] = {}
     places = set()
     for file in files:

@@ -56,11 +56,11 @@ def decode_trace_answer(content: bytes) -> TraceAnswer:
 
 
 def trace_key(worker: str, nanoseconds: int) -> str:
-    """The key of a worker's trace that was written at this time, since 1970."""
+    """Return the key of a worker's trace that was written at this time, since 1970."""
     return f"{TRACES}{worker_part(worker)}.{nanoseconds}{_SUFFIX}"
 
 
 def traces_of(storage: Storage) -> list[Object]:
-    """The step traces of a run, oldest first."""
+    """Return the step traces of a run, oldest first."""
     found = [item for item in storage.list(TRACES) if item.key.endswith(_SUFFIX)]
     return sorted(found, key=lambda item: (item.modified, item.key))

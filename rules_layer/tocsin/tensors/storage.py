@@ -83,10 +83,11 @@ class Storage(Protocol):
         """Size and time of one file. Raises NotFound, NotAFile."""
 
     def read(self, key: str, limit: int | None = None) -> bytes:
-        """A whole file. Raises NotFound, NotAFile, and TooLarge for more than ``limit`` bytes."""
+        """Return a whole file. Raises NotFound, NotAFile, and TooLarge for more than ``limit``
+        bytes."""
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Parts:
-        """The ``(start, length)`` ranges of a file, in the order given.
+        """Return the ``(start, length)`` ranges of a file, in the order given.
 
         Raises NotFound, NotAFile, Truncated.
         """
@@ -123,7 +124,7 @@ def coalesce(ranges: Sequence[tuple[int, int]], gap: int = _GAP) -> list[Span]:
 def scatter(
     ranges: Sequence[tuple[int, int]], spans: Sequence[Span], data: Sequence[bytes]
 ) -> list[bytes]:
-    """The requested ranges, cut from the spans that were read."""
+    """Return the requested ranges, cut from the spans that were read."""
     parts = [b""] * len(ranges)
     for span, content in zip(spans, data, strict=True):
         for member in span.members:

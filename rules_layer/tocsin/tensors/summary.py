@@ -62,7 +62,8 @@ def summarize(
 
 
 def update_norms(value: NDArray[Any], previous: NDArray[Any]) -> _Update:
-    """The l1 and l2 norms of what changed; None where that has no meaning or is not finite."""
+    """Return the l1 and l2 norms of what changed; None where that has no meaning or is not
+    finite."""
     if previous.shape != value.shape or is_text(previous.dtype) or is_text(value.dtype):
         return None, None
     change = moments(value.reshape(-1), previous.reshape(-1), _NORMS)

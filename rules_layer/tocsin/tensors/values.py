@@ -25,7 +25,7 @@ _records = RecordReader()
 def read_values(
     storage: Storage, index: IndexFile, names: Collection[str] | None = None
 ) -> dict[str, Value]:
-    """The values of the tensors in ``names`` (all by default), or why one cannot be read.
+    """Return the values of the tensors in ``names`` (all by default), or why one cannot be read.
 
     Tensors without a record, known by shape or summary, are not in the result. Values are
     read-only views of the bytes that were read, which neighbours share; bfloat16 comes as float32.
@@ -36,7 +36,7 @@ def read_values(
 def read_timed_values(
     storage: Storage, index: IndexFile, names: Collection[str] | None = None
 ) -> dict[str, Timed]:
-    """The same, each value with the time of its record, in seconds since the epoch."""
+    """Return the same, each value with the time of its record, in seconds since the epoch."""
     return _read_all(storage, index, names, _timed)
 
 

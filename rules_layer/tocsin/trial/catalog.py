@@ -138,14 +138,15 @@ class Catalog:
         return self.finished or step <= self.last_complete or step in self._settled
 
     def steps(self, mode: Mode = Mode.GLOBAL) -> list[int]:
-        """All known steps in order: global ones, or the mode's own numbers. Not to be changed."""
+        """Return all known steps in order: global ones, or the mode's own numbers. Not to be
+        changed."""
         if mode not in self._sorted:
             own: Iterable[int] = self._files if mode is Mode.GLOBAL else self._global.get(mode, ())
             self._sorted[mode] = sorted(own)
         return self._sorted[mode]
 
     def complete_steps(self, mode: Mode = Mode.GLOBAL) -> list[int]:
-        """The known steps, in order, for which nothing more is expected."""
+        """Return the known steps, in order, for which nothing more is expected."""
         steps = self.steps(mode)
         if self.finished:
             return steps.copy()
@@ -158,11 +159,12 @@ class Catalog:
         return [mode for mode in Mode if mode is not Mode.GLOBAL and mode in self._global]
 
     def global_step(self, mode: Mode, step: int) -> int | None:
-        """The global step of a mode's own one; global ones are what they are, known or not."""
+        """Return the global step of a mode's own one; global ones are what they are, known or
+        not."""
         return step if mode is Mode.GLOBAL else self._global.get(mode, {}).get(step)
 
     def mode_step(self, step: int) -> tuple[Mode, int] | None:
-        """The mode of a global step, and its number there."""
+        """Return the mode of a global step, and its number there."""
         files = self._files.get(step)
         return (files[0].mode, files[0].mode_step) if files else None
 
@@ -172,19 +174,19 @@ class Catalog:
         return {mode: MappingProxyType(self._global[mode]) for mode in self.modes()}
 
     def files(self, step: int, mode: Mode = Mode.GLOBAL) -> tuple[StepFile, ...]:
-        """The files of a step, in the order of workers; none for an unknown step."""
+        """Return the files of a step, in the order of workers; none for an unknown step."""
         number = step if mode is _GLOBAL else self._global.get(mode, {}).get(step, -1)
         return self._files.get(number, ())
 
     def names(self, mode: Mode = Mode.GLOBAL) -> set[str]:
-        """The tensors saved at any step, or at any step of a mode."""
+        """Return the tensors saved at any step, or at any step of a mode."""
         return set().union(*self._names.values()) if mode is Mode.GLOBAL else self._names[mode]
 
     def has(self, name: str) -> bool:
         return any(name in names for names in self._names.values())
 
     def state(self, step: int, mode: Mode) -> StepState:
-        """The state of a step of a mode, saved or not."""
+        """Return the state of a step of a mode, saved or not."""
         steps = self.steps(mode)
         position = bisect_left(steps, step)
         if position == len(steps):

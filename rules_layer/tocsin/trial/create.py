@@ -44,7 +44,7 @@ def create_trial(
     client: Any = None,
     clock: Clock | None = None,
 ) -> Trial:
-    """The run in a folder or at ``s3://bucket/prefix``, opened for reading.
+    """Return the run in a folder or at ``s3://bucket/prefix``, opened for reading.
 
     If a job was started several times into one run, the last start counts, with the steps that it
     resumed from. ``range_steps`` is the global steps to look at, from the first up to but not
@@ -76,7 +76,7 @@ def create_trial(
 
 
 def snapshot(storage: Storage) -> Trial:
-    """The run as it is now, whatever is missing of it: the trial never looks for new files.
+    """Return the run as it is now, whatever is missing of it: the trial never looks for new files.
 
     A run that says nowhere how many workers it has is taken to have those that have written.
     Raises NotARun.

@@ -109,7 +109,7 @@ class _Watched:
 
 
 def glance(storage: Storage) -> Trial:
-    """Another run as it is now, without any step where there is none. Raises NotFound for a
+    """Return another run as it is now, without any step where there is none. Raises NotFound for a
     missing bucket.
     """
     source, catalog, clock = source_of(storage, StepRange()), Catalog(WINDOW), Clock()

@@ -25,7 +25,7 @@ _OF_VALUE: Mapping[str, Callable[[NDArray[Any]], Any]] = {
 
 
 def reduce_value(name: str, value: NDArray[Any], *, absolute: bool) -> Any:
-    """A reduction by numpy: ``std`` and ``variance`` of the population, norms of the vector.
+    """Return a reduction by numpy: ``std`` and ``variance`` of the population, norms of the vector.
 
     Raises ValueError for a name that is not a reduction, and for what numpy cannot reduce.
     """

@@ -50,8 +50,8 @@ def rows(
     mode: Mode,
     worker: str | None,
 ) -> list[Row]:
-    """One row for each of these tensors, complete step and worker with a single number, a summary,
-    or reductions.
+    """Return one row for each of these tensors, complete step and worker with a single number, a
+    summary, or reductions.
     """
     found: list[Row] = []
     cells: list[tuple[Row, str]] = []

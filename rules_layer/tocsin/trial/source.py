@@ -50,7 +50,7 @@ class Source(Protocol):
         """
 
     def indexes(self, found: Sequence[NewFile]) -> Iterator[IndexFile | Exception]:
-        """The content of those files, in the order given, or why one cannot be used."""
+        """Return the content of those files, in the order given, or why one cannot be used."""
 
     def read(self, key: str, start: int, length: int, align: int = 0) -> bytes | memoryview:
         """Bytes of an event file. Raises NotFound, Truncated, and ValueError for a bad key.

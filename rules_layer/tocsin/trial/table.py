@@ -118,13 +118,13 @@ class StepFile:
     summaries: Sequence[TensorSummary | None] | None
 
     def head(self) -> IndexFile:
-        """The index file without its entries."""
+        """Return the index file without its entries."""
         return IndexFile(
             self.step, self.worker, self.mode, self.mode_step, self.event_key, self.meta, ()
         )
 
     def index(self) -> IndexFile:
-        """The index file with its entries, but for their roles and kinds."""
+        """Return the index file with its entries, but for their roles and kinds."""
         layout, places = self.layout, self.places
         entries = [
             Entry(

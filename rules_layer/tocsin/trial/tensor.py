@@ -61,7 +61,7 @@ class TrialTensor:
         return None
 
     def steps(self, mode: Mode = Mode.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
-        """The steps at which any worker saved the tensor, its shape or a reduction of it."""
+        """Return the steps at which any worker saved the tensor, its shape or a reduction of it."""
         files, name = self._catalog.files, self.name
         return [
             step
@@ -70,13 +70,13 @@ class TrialTensor:
         ]
 
     def prev_steps(self, step: int, n: int | None = None, mode: Mode = Mode.GLOBAL) -> list[int]:
-        """The last ``n`` steps (by default all) up to and including ``step``."""
+        """Return the last ``n`` steps (by default all) up to and including ``step``."""
         steps = self.steps(mode)
         before = steps[: bisect_right(steps, step)]
         return before[-n:] if n else before
 
     def workers(self, step_num: int, mode: Mode = Mode.GLOBAL) -> list[str]:
-        """The workers that saved the tensor at a step, in the order of their names."""
+        """Return the workers that saved the tensor at a step, in the order of their names."""
         saved = self._look(step_num, mode, None)
         if not saved:
             raise TensorUnavailableForStep(self.name, step_num, mode)
@@ -111,7 +111,7 @@ class TrialTensor:
     def shape(
         self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> tuple[int, ...]:
-        """The shape at a step; the value is read only where the shape was not saved."""
+        """Return the shape at a step; the value is read only where the shape was not saved."""
         for file, member in self._saved(step_num, mode, worker):
             if (shape := file.shape(member.position)) is not None:
                 return shape
@@ -129,7 +129,7 @@ class TrialTensor:
     def summary(
         self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> TensorSummary | None:
-        """The summary that a Tocsin hook saved at a step, None where there is none."""
+        """Return the summary that a Tocsin hook saved at a step, None where there is none."""
         saved = self._saved(step_num, mode, worker)
         summaries = (file.summary(member.position) for file, member in saved)
         return next((summary for summary in summaries if summary is not None), None)
@@ -142,7 +142,7 @@ class TrialTensor:
         worker: str | None = None,
         abs: bool = False,  # noqa: A002 - the name that people know
     ) -> Any:
-        """A reduction at a step: ``min``, ``max``, ``mean``, ``std``, ``variance``, ``sum``,
+        """Return a reduction at a step: ``min``, ``max``, ``mean``, ``std``, ``variance``, ``sum``,
         ``prod``, ``l1`` or ``l2``, with ``abs`` of the absolute values.
 
         Uses the stored reduction, otherwise the value, otherwise the summary, which covers finite

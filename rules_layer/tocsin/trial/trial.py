@@ -91,7 +91,7 @@ class Trial:
         self._feed.refresh(force=True)
 
     def workers(self) -> list[str]:
-        """The workers that have written anything, in the order of their names."""
+        """Return the workers that have written anything, in the order of their names."""
         self.maybe_refresh()
         declared = self._feed.collections.workers if self._feed.collections else ()
         return sorted({*declared, *self._catalog.workers})
@@ -122,26 +122,27 @@ class Trial:
         return list(known) if show_incomplete_steps else self._catalog.complete_steps(mode)
 
     def modes(self) -> list[Mode]:
-        """The modes that steps were saved in, without GLOBAL."""
+        """Return the modes that steps were saved in, without GLOBAL."""
         self.maybe_refresh()
         return self._catalog.modes()
 
     def mode(self, global_step: int) -> Mode | None:
-        """The mode of a global step, None for a step that was not saved."""
+        """Return the mode of a global step, None for a step that was not saved."""
         return self.mode_modestep(global_step)[0]
 
     def mode_step(self, global_step: int) -> int | None:
-        """The number of a global step in its own mode, None for a step that was not saved."""
+        """Return the number of a global step in its own mode, None for a step that was not
+        saved."""
         return self.mode_modestep(global_step)[1]
 
     def mode_modestep(self, global_step: int) -> tuple[Mode, int] | tuple[None, None]:
-        """Both of them."""
+        """Return both of them."""
         if self._catalog.mode_step(global_step) is None:
             self.maybe_refresh()
         return self._catalog.mode_step(global_step) or (None, None)
 
     def global_step(self, mode: Mode, mode_step: int) -> int | None:
-        """The global step of a mode's own one, None for a step that was not saved."""
+        """Return the global step of a mode's own one, None for a step that was not saved."""
         if self._catalog.global_step(mode, mode_step) is None:
             self.maybe_refresh()
         return self._catalog.global_step(mode, mode_step)
@@ -182,7 +183,8 @@ class Trial:
         return StepUnavailable(step, mode)
 
     def index_files(self, global_step: int) -> list[IndexFile]:
-        """The index files of a global step, in the order of workers, without roles and kinds."""
+        """Return the index files of a global step, in the order of workers, without roles and
+        kinds."""
         return [file.index() for file in self._catalog.files(global_step)]
 
     def has_tensor(self, tname: str) -> bool:
@@ -192,7 +194,7 @@ class Trial:
         return self._catalog.has(tname)
 
     def tensor(self, tname: str) -> TrialTensor:
-        """A tensor by name. Raises TensorUnavailable.
+        """Return a tensor by name. Raises TensorUnavailable.
 
         ``loss`` finds the only loss of a run, whatever its name, for example
         ``CrossEntropyLoss_output_0``.
@@ -218,8 +220,8 @@ class Trial:
         regex: str | Sequence[str] | None = None,
         collection: str | Collection | None = None,
     ) -> list[str]:
-        """The names of tensors, in order: of a step, of a mode, that match a pattern anywhere
-        (or one of several), or of a collection. Raises BadPattern.
+        """Return the names of tensors, in order: of a step, of a mode, that match a pattern
+        anywhere (or one of several), or of a collection. Raises BadPattern.
         """
         if regex is not None and collection is not None:
             raise ValueError("name a regex or a collection, not both")
@@ -238,7 +240,7 @@ class Trial:
         return sorted(names)
 
     def collections(self) -> dict[str, Collection]:
-        """The collections by name, joined over all workers."""
+        """Return the collections by name, joined over all workers."""
         self.maybe_refresh()
         return dict(self._feed.collections.collections) if self._feed.collections else {}
 
@@ -300,7 +302,7 @@ class Trial:
         log: bool = False,
         fired: Mapping[str, Any] | None = None,
     ) -> Any:
-        """An Altair chart: lines of ``y``, any column of ``dataframe``, over the steps.
+        """Return an Altair chart: lines of ``y``, any column of ``dataframe``, over the steps.
 
         ``y`` is ``value`` by default, or ``mean`` where there are only summaries. ``collection``
         selects instead of ``regex``. ``title`` is by default the name of the job. ``log``: a
@@ -323,7 +325,7 @@ class Trial:
         )
 
     def report(self) -> object:
-        """The report of the run, which a notebook shows: ``tocsin report`` in a cell.
+        """Return the report of the run, which a notebook shows: ``tocsin report`` in a cell.
 
         Evaluates the rules over the run as it is now. Raises ValueError unless the run was opened
         with ``tocsin.create_trial``.

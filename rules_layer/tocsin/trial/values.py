@@ -29,7 +29,7 @@ class Values:
         self._records = RecordReader()
 
     def read(self, file: StepFile, position: int) -> NDArray[Any]:
-        """One value, in memory of its own.
+        """Return one value, in memory of its own.
 
         Raises NotFound when the event file is missing, Unreadable when the record is damaged.
         """

@@ -21,12 +21,13 @@ ACTIONS = ("stop", "relaunch", *_ARGUMENTS)
 
 
 def usable(actions: Iterable[str]) -> tuple[str, ...]:
-    """The actions that are valid, each once. Faults of the others are reported with the file."""
+    """Return the actions that are valid, each once. Faults of the others are reported with the
+    file."""
     return tuple(action for action in dict.fromkeys(actions) if action_fault(action) is None)
 
 
 def action_fault(action: str) -> str | None:
-    """One line that says why an action is not valid; None for a valid one."""
+    """Return one line that says why an action is not valid; None for a valid one."""
     name, colon, argument = action.partition(":")
     if name not in ACTIONS:
         near = difflib.get_close_matches(name.lower(), ACTIONS, n=1)

@@ -63,5 +63,5 @@ def belongs(name: str, collection: str) -> bool:
 
 
 def built_in_patterns(collection: str) -> tuple[str, ...]:
-    """The patterns of a built-in collection; none where there is no such collection."""
+    """Return the patterns of a built-in collection; none where there is no such collection."""
     return _PATTERNS.get(collection, ())

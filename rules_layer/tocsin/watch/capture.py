@@ -39,7 +39,7 @@ def to_capture(content: Any) -> Capture:
 
 
 def plain_capture(capture: Capture) -> dict[str, Any]:
-    """A Capture as plain data of a watch file, without defaults."""
+    """Return a Capture as plain data of a watch file, without defaults."""
     collections = {name: plain_section(config) for name, config in capture.collections.items()}
     return {**plain_section(capture), **({"collections": collections} if collections else {})}
 
@@ -51,7 +51,7 @@ def known_key(key: str, into: type[Capture] | type[CollectionConfig]) -> bool:
 
 
 def plain_section(config: Capture | CollectionConfig | SaveConfig) -> dict[str, Any]:
-    """A configuration as plain data, without defaults and collections."""
+    """Return a configuration as plain data, without defaults and collections."""
     default = type(config)()
     plain = {
         field.name: value
@@ -66,7 +66,7 @@ def plain_section(config: Capture | CollectionConfig | SaveConfig) -> dict[str, 
 
 
 def patterns(config: CollectionConfig) -> tuple[str, ...]:
-    """The patterns of a collection: as listed, or those of one string with commas."""
+    """Return the patterns of a collection: as listed, or those of one string with commas."""
     found = config.include_regex
     return tuple(_split(found)) if isinstance(found, str) else tuple(found)
 

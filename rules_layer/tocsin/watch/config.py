@@ -266,5 +266,5 @@ msgspec.json.Decoder(Watch)  # msgspec prepares the type here, once, and not in 
 
 
 def as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
-    """A single pattern, or several."""
+    """Return a single pattern, or several."""
     return (value,) if isinstance(value, str) else tuple(value)

@@ -13,7 +13,8 @@ _SAGEMAKER_KEYS = {"rule": ("RuleParameters", "rule_to_invoke"), "name": ("RuleC
 
 
 def lines(data: bytes, paths: Sequence[Path], *, yaml: bool = False) -> list[int | None]:
-    """The line, from 1 on, of the value at each path, or of the longest part of the path there.
+    """Return the line, from 1 on, of the value at each path, or of the longest part of the path
+    there.
 
     None if it is not known. If the data is not YAML or JSON, the line of the syntax error.
     """

@@ -38,7 +38,7 @@ class FaultInLine(NamedTuple):
 def lint(
     file: str | Path, refuses: Refuses, load: Loads, now: datetime | None = None
 ) -> tuple[Watch | None, tuple[FaultInLine, ...]]:
-    """The usable parts of a watch file, None if there are none, and all its faults.
+    """Return the usable parts of a watch file, None if there are none, and all its faults.
 
     With ``now`` (aware), a silence that has ended is a fault. ``load`` loads the rules of its
     ``custom_rules``. Raises OSError.

@@ -25,7 +25,7 @@ _STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 def read_watch(path: str | Path, *, mild: Callable[[Fault], None] | None = None) -> Watch:
-    """The watch file at ``path``, YAML or JSON. Raises BadWatch, OSError.
+    """Return the watch file at ``path``, YAML or JSON. Raises BadWatch, OSError.
 
     With ``mild``, faults that concern only notification are passed to it and do not raise.
     """
@@ -42,7 +42,7 @@ def is_yaml(path: Path) -> bool:
 
 
 def watch_bytes(path: Path) -> bytes:
-    """The bytes of a watch file. Raises BadWatch, OSError.
+    """Return the bytes of a watch file. Raises BadWatch, OSError.
 
     ``/dev/stdin`` and ``<(command)`` are allowed: the user has a writer that closes them. Any other
     file must be a regular one. Reading a named pipe, perhaps in a run of somebody else, may never
@@ -62,14 +62,14 @@ def watch_bytes(path: Path) -> bytes:
 def parse_watch(
     data: bytes, *, yaml: bool = False, mild: Callable[[Fault], None] | None = None
 ) -> Watch:
-    """A watch file's content. Raises BadWatch; ``mild`` as in ``read_watch``."""
+    """Return a watch file's content. Raises BadWatch; ``mild`` as in ``read_watch``."""
     return _strict(_plain_data(data, yaml=yaml), mild)
 
 
 def parse_parts(
     data: bytes, *, yaml: bool = False, now: datetime | None = None
 ) -> tuple[Watch, tuple[Fault, ...]]:
-    """The usable parts of a watch file's content, and the faults, as in ``to_parts``.
+    """Return the usable parts of a watch file's content, and the faults, as in ``to_parts``.
 
     Does not check what the parts mean: see ``faults``. Raises BadWatch if no part can be used.
     """
@@ -77,7 +77,7 @@ def parse_parts(
 
 
 def encode_watch(watch: Watch) -> bytes:
-    """A Watch as the content of ``watch.json``."""
+    """Return a Watch as the content of ``watch.json``."""
     content = msgspec.to_builtins(dataclasses.replace(watch, capture=Capture()))
     content["capture"] = plain_capture(watch.capture)
     # No machine is watched without its key, and an older deployment refuses keys it does not know.

@@ -27,7 +27,7 @@ def policy(notify: Notify) -> NotifyPolicy:
 
 
 def notify_faults(notify: Notify) -> Iterator[Fault]:
-    """A fault for each value that ``policy`` replaces by its default."""
+    """Yield a fault for each value that ``policy`` replaces by its default."""
     if _wait(notify) is None:
         text = f"{short(notify.group_wait)} is not a time from 0s to 15m, such as 10s"
         yield Fault(("notify", "group_wait"), text)

@@ -11,7 +11,7 @@ from tocsin.watch.errors import Fault
 
 
 def relaunch_policy(relaunch: Relaunch) -> RelaunchPolicy | None:
-    """The section as an event carries it; None if a change of it cannot be used."""
+    """Return the section as an event carries it; None if a change of it cannot be used."""
     if any(relaunch_faults(relaunch)):
         return None
     changes = {name: str(change) for name, change in relaunch.hyperparameters.items()}
@@ -19,7 +19,8 @@ def relaunch_policy(relaunch: Relaunch) -> RelaunchPolicy | None:
 
 
 def relaunch_faults(relaunch: Relaunch) -> Iterator[Fault]:
-    """A fault for each change that is neither a factor nor a number, or that SageMaker reads."""
+    """Yield a fault for each change that is neither a factor nor a number, or that SageMaker
+    reads."""
     for name, change in relaunch.hyperparameters.items():
         if fault := change_fault(name, str(change)):
             yield Fault(("relaunch", "hyperparameters", name), fault)

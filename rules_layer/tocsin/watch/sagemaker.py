@@ -47,7 +47,7 @@ _log = logging.getLogger("tocsin")
 
 
 def from_debug_rule_configurations(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The rules as plain data of a watch file with profile ``sagemaker``.
+    """Return the rules as plain data of a watch file with profile ``sagemaker``.
 
     ProfilerRuleConfigurations have the same form. ProfilerReport becomes the rules that it ran,
     and CreateXgboostReport none. Parameters ``WITHOUT_EFFECT`` are left out.
@@ -101,7 +101,7 @@ def _rule(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rule_parameters(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The RuleParameters of a configuration; empty where it has none."""
+    """Return the RuleParameters of a configuration; empty where it has none."""
     found = configuration.get("RuleParameters")
     return found if isinstance(found, Mapping) else {}
 
@@ -112,7 +112,7 @@ def is_custom(configuration: Mapping[str, Any]) -> bool:
 
 
 def stop_prefixes(configuration: Mapping[str, Any]) -> list[str]:
-    """The prefixes of jobs that the configuration has stopped."""
+    """Return the prefixes of jobs that the configuration has stopped."""
     action_json = rule_parameters(configuration).get("action_json")
     items = _parsed(str(action_json)) if action_json else None
     found = [item.get("training_job_prefix") for item in items or () if isinstance(item, Mapping)]
@@ -120,7 +120,7 @@ def stop_prefixes(configuration: Mapping[str, Any]) -> list[str]:
 
 
 def actions(action_json: str) -> list[str]:
-    """The actions in ``action_json``, in its plain or its backslash-escaped form.
+    """Return the actions in ``action_json``, in its plain or its backslash-escaped form.
 
     Unknown actions stay in the list, so that they are refused by name and not dropped.
     """

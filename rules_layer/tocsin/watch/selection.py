@@ -57,14 +57,15 @@ class Selection:
         return tuple(found.items())[:_MOST_BAD]
 
     def chosen(self, entry: Entry) -> Chosen | None:
-        """The reads that select this tensor; None if there is none."""
+        """Return the reads that select this tensor; None if there is none."""
         key = (entry.name, entry.role, entry.kind)
         if key not in self._chosen:
             self._chosen[key] = self._choose(entry)
         return self._chosen[key]
 
     def arranged(self, chosen: Sequence[Chosen]) -> Arrangement:
-        """The tensors of a step by rule and read, given what ``chosen`` returned for each."""
+        """Return the tensors of a step by rule and read, given what ``chosen`` returned for
+        each."""
         key = tuple(map(id, chosen))  # they live as long as this selection
         if key not in self._arranged:
             if len(self._arranged) >= _MOST_ARRANGED:
@@ -73,7 +74,7 @@ class Selection:
         return self._arranged[key]
 
     def place(self, entry: Entry) -> tuple[Role | None, str | None]:
-        """The role and the kind of a tensor."""
+        """Return the role and the kind of a tensor."""
         role = Role(entry.role) if entry.role in _ROLES else None
         return place(entry.name, self._collections_of(entry.name), role, entry.kind)
 

@@ -76,7 +76,7 @@ class PatternMatcher:
 def reads_of(
     rule: Watched, tensor: Candidate, matcher: PatternMatcher, *, alone: bool
 ) -> Iterator[tuple[str, Read]]:
-    """The reads of a rule that select a tensor, with their names.
+    """Yield the reads of a rule that select a tensor, with their names.
 
     ``alone``: the run has a single worker, so that a rule that compares workers reads nothing.
     """

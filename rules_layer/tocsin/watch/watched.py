@@ -90,11 +90,11 @@ class Watched:
         return not type(self.rule).__module__.startswith("tocsin.rules.")
 
     def severity_of(self, verdict: Severity | None) -> Severity:
-        """The severity of an alert for a verdict that has this one."""
+        """Return the severity of an alert for a verdict that has this one."""
         return verdict if self.own_severity and verdict is not None else self.severity
 
     def actions_at(self, severity: Severity) -> tuple[str, ...]:
-        """The actions of an alert: none if only the rule itself calls it ``info``."""
+        """Return the actions of an alert: none if only the rule itself calls it ``info``."""
         quiet = severity is Severity.INFO and self.own_severity and not self.own_actions
         return () if quiet else self.actions
 
@@ -118,7 +118,7 @@ class Refused:
 def resolve(
     watch: Watch, about: str | None = None
 ) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
-    """The rules of a watch file, and those that cannot be built. One never affects another.
+    """Return the rules of a watch file, and those that cannot be built. One never affects another.
 
     With ``about`` those about the training, or the machine. A ``baseline`` adds the rule that
     compares with it.

@@ -159,7 +159,7 @@ def test_names_the_last_good_step_and_checkpoint(
 ) -> None:
     lines = alert_email(ask("email", {"LastGood": good}), world.lookups).splitlines()
     (line,) = [line for line in lines if line.startswith("Last good:")]
-    assert line.removeprefix("Last good:").strip() == said
+    assert line == f"Last good: {said}"
     assert "Last good" not in alert_email(ask("email", {}), world.lookups)
 
 

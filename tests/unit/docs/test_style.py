@@ -45,6 +45,8 @@ DOCUMENTED = [
     for folder in ("rules_layer", "hooks", "infra", "functions", "local", "benchmarks", "examples")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
+PRODUCT = {"rules_layer", "hooks", "infra", "functions"}
+ARTICLE = re.compile(r"(?:The|An?|One|All|Both|Another)\b")
 QUESTION = re.compile(r"(?:How|What|Whether|Where|Whom?|Which|When|Why)\b")
 
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
@@ -125,6 +127,27 @@ def test_docstrings_open_with_a_verb_or_a_noun() -> None:
         for path in DOCUMENTED
         for line in openings(path.read_text())
         if QUESTION.match(line)
+    ]
+    assert found == []
+
+
+def results(source: str) -> Iterator[str]:
+    """Yield the first line of the docstring of each public function that returns a value."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        silent = node.returns is None or ast.unparse(node.returns) == "None"
+        if not (silent or any("property" in ast.unparse(each) for each in node.decorator_list)):
+            yield (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def test_functions_that_return_a_value_say_what_they_do() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in DOCUMENTED
+        if path.relative_to(ROOT).parts[0] in PRODUCT
+        for line in results(path.read_text())
+        if ARTICLE.match(line)
     ]
     assert found == []
 

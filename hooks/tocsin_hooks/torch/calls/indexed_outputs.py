@@ -49,8 +49,8 @@ class Picked:
         return first is not None and prod(self.of.shape[:first]) == 1
 
     def rows_of(self, output: Any, form: Sequence[int]) -> Any:
-        """The part of an ``output`` that was picked, of which ``form`` is that of a sample; None if
-        it was picked from something of another form."""
+        """Return the part of an ``output`` that was picked, of which ``form`` is that of a sample;
+        None if it was picked from something of another form."""
         shape = tuple(self.of.shape)
         if self.of.numel() != output.numel():
             shape = (*shape, *form)

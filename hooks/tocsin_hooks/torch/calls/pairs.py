@@ -76,7 +76,7 @@ def pair_of(call: LossCall) -> Pair:
 
 
 def chosen(call: LossCall, pair: Pair, samples: int, rng: random.Random) -> tuple[Pair, Any]:
-    """The samples that are paired again, and how many: those that are ignored stand last."""
+    """Return the samples that are paired again, and how many: those that are ignored stand last."""
     width = max(1, pair.predictions["input"].numel() // samples)
     most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
     ignored = call.has_classes and pair.labels["target"].dim() == 1

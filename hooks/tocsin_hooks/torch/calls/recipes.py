@@ -89,7 +89,7 @@ class Recipes:
         return self._made.get(id(tensor))
 
     def sources(self, tensor: Any) -> frozenset[int]:
-        """The places of the outputs that it was computed from."""
+        """Return the places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
 
     def is_limited(self, tensor: Any) -> bool:

@@ -95,7 +95,7 @@ class Tape:
     def before(
         self, function: Any, args: Any, kwargs: Any, caller: Callable[..., Any]
     ) -> RecordedCall | None:
-        """A function is going to be called; None if it is not given anything that is known."""
+        """Return the call of a function that is to begin; None if it gets nothing that is known."""
         given = frozenset(map(id, tensors_of((args, kwargs)))) & self._known.keys()
         if not given:
             return None
@@ -134,9 +134,9 @@ class Tape:
         return id(loss) in self._known
 
     def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool | None]]:
-        """The recipe of the loss, and those of the numbers that it is a multiple of; how many times
-        each, None of the loss itself; and whether it grows with the number of samples, as a sum;
-        None where that is not known.
+        """Yield the recipe of the loss, and those of the numbers that it is a multiple of; how many
+        times each, None of the loss itself; and whether it grows with the number of samples, as a
+        sum; None where that is not known.
 
         A tensor that does not depend on the outputs, as a penalty, may have been added on the way.
         A constant is a part of the loss.
@@ -158,7 +158,7 @@ class Tape:
                 whole, scale = self._known[wanted], scale * whole / found
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
-        """The loss, as a number on its device, with some outputs ``changed``.
+        """Return the loss, as a number on its device, with some outputs ``changed``.
 
         Raises CannotReplay, and what the functions raise.
         """

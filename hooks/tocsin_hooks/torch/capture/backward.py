@@ -46,7 +46,7 @@ class Backward:
     caller: FrameType | None
 
     def value(self) -> Any:
-        """The loss as it was before ``GradScaler.scale`` multiplied it."""
+        """Return the loss as it was before ``GradScaler.scale`` multiplied it."""
         value, scaler = self.loss.detach(), self.scaler()
         return value if scaler is None else value / scaler.scale(torch.ones_like(value))
 
@@ -63,7 +63,7 @@ class Backward:
         return None
 
     def site(self) -> Site:
-        """The first function outwards that only passes on to no other ``backward``."""
+        """Return the first function outwards that only passes on to no other ``backward``."""
         frame = self.caller
         while frame is not None and frame.f_back is not None and _passes_on(frame):
             frame = frame.f_back

@@ -111,7 +111,7 @@ class CurrentStep:
         return bool(self._losses)
 
     def loss(self) -> float | None:
-        """The loss of this step, which is saved, if there is one. Waits for the device."""
+        """Return the loss of this step, which is saved, if there is one. Waits for the device."""
         found = [each.value() for each in self._losses.values()]
         one = found[0] if len(found) == 1 else None
         return float(one) if one is not None and one.numel() == 1 else None
@@ -207,7 +207,7 @@ class _Loss:
         self._passes.pop(number, None)
 
     def value(self) -> Any:
-        """The loss of all passes, or of the last one if they differ in shape; None without any."""
+        """Return the loss of all passes, or the last if shapes differ; None without any."""
         if self._total is not None:
             self._close()
             return self._total / self._weight

@@ -37,8 +37,8 @@ class GivenInputs:
         return bool(self.tensors) and self.samples == 1
 
     def label_name(self, target: Any) -> str | None:
-        """The name of an input that is not one, but what a loss compares: a batch may be given to
-        the model as it is, with its labels."""
+        """Return the name of an input that is not one, but what a loss compares: a batch may be
+        given to the model as it is, with its labels."""
         for key, each in self._named:
             if not key.isdigit() and len(self._named) > 1 and each is target:
                 return input_name(self._own, key).name

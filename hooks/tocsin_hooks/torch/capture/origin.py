@@ -59,13 +59,13 @@ def is_sum(loss: Any) -> bool:
 
 
 def origin_of(value: Any) -> Origin | None:
-    """The mark of this very tensor."""
+    """Return the mark of this very tensor."""
     node = value.grad_fn
     return None if node is None else node.metadata.get((_KEY, output_number(value)))
 
 
 def origin(loss: Any) -> Origin | None:
-    """The mark of a tensor, or of the one that was multiplied by a number to give it."""
+    """Return the mark of a tensor, or of the one that was multiplied by a number to give it."""
     node, place = loss.grad_fn, output_number(loss)
     while node is not None:
         found: Origin | None = node.metadata.get((_KEY, place))

@@ -86,7 +86,7 @@ def _place(tensor: Any) -> Place:
 
 
 def spread(output: Any) -> Any:
-    """The variance over the samples, mean over the features, as a share of the mean square.
+    """Return the variance over the samples, mean over the features, as a share of the mean square.
 
     From 0, where all samples are equal, to 1; 0 where all is 0. Shape (): stays on the device.
     Of large outputs some samples and features count.

@@ -64,7 +64,7 @@ class StepLoss:
         self._evaluated = None
 
     def forward_ended(self, model: Any, output: Any) -> list[Any]:
-        """A forward pass of a saved step gave ``output``: of that, what counts as loss."""
+        """Return the losses in the ``output`` of a forward pass of a saved step."""
         found = dict(tensors_in(output, _MOST_OUTPUTS))
         numbers = {label: each for label, each in found.items() if _is_number(each)}
         loss = scalar_loss(output)

@@ -61,8 +61,8 @@ class TrainedLosses:
         self._known[key] = _Trained(name, multiple)
 
     def evaluated(self, call: LossCall) -> tuple[str, Any] | None:
-        """The name and the value of a loss in an evaluation; None where its module is captured, or
-        training does not have it."""
+        """Return the name and the value of a loss in an evaluation; None where its module is
+        captured, or training does not have it."""
         known = self._known.get(_key(call))
         if known is None or not isinstance(call.value, torch.Tensor):
             return None

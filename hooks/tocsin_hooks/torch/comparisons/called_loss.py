@@ -51,7 +51,7 @@ class CalledLoss:
         return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None
 
     def loss(self, output: Any, labels: Any) -> LossCall | None:
-        """The loss of another output with these labels; None if they are none."""
+        """Return the loss of another output with these labels; None if they are none."""
         samples = output.numel() // prod(self.prediction)
         whole = output.is_contiguous() or tuple(output.shape[1:]) == self.prediction
         if not samples or not whole or labels.numel() != samples * prod(self.label):
@@ -66,7 +66,7 @@ class CalledLoss:
         return LossCall(self.function, arguments, value, self.place, self.module)
 
     def target(self, prediction: Any, labels: Any) -> Any:
-        """The labels as the function takes them; None if they are none."""
+        """Return the labels as the function takes them; None if they are none."""
         if self.has_numbers:
             return labels if labels.is_floating_point() else None
         binary = self.is_binary

@@ -28,7 +28,8 @@ class Replayed(Protocol):
     def outputs(self) -> list[Any]: ...
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
-        """The loss, as a number on its device, with the outputs ``of`` it that are ``changed``."""
+        """Return the loss, as a number on its device, with the outputs ``of`` it that are
+        ``changed``."""
 
 
 class CustomLoss:
@@ -51,8 +52,9 @@ class CustomLoss:
         self._keeps_sign: Any = True
 
     def compare(self, tape: Replayed, loss: Any) -> Any:
-        """The loss, the mean loss of other pairings, that of the mean output, and the number of
-        samples; shape (4,), on its device. NaN is what is not known. None without a comparison."""
+        """Return the loss, the mean loss of other pairings, that of the mean output, and the number
+        of samples; shape (4,), on its device. NaN is what is not known. None without a
+        comparison."""
         try:
             return self._compared(tape, loss)
         except Exception:  # noqa: BLE001 - a function of the script's may refuse in its own way

@@ -104,7 +104,7 @@ class EvaluatedLabels:
         return ("memory", tensor.data_ptr()) if made is None else made
 
     def ended(self) -> list[EvaluatedPass]:
-        """The evaluation has ended: its passes with their losses, by the loss of training."""
+        """End the evaluation. Return its passes with their losses, by the loss of training."""
         passes, together = self._passes, self._together
         unclear = self._is_unclear or not any(each.predicts for each in passes)
         self.begin()

@@ -61,7 +61,7 @@ class EvaluatedLosses:
         return len(prediction) > 1 and bool((prediction == prediction[:1]).all())
 
     def called(self, call: LossCall) -> LossCall:
-        """A loss function is called: returns that of training in its place, if it is another."""
+        """Return the loss of training in place of the function that is called, if it is another."""
         made = self._known.evaluated(call, self._tape.outputs)
         if made is None:
             return call

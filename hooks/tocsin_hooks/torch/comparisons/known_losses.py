@@ -120,7 +120,7 @@ class KnownLosses:
             del self._called[place]
 
     def evaluated(self, call: LossCall, outputs: Sequence[Any]) -> LossCall | None:
-        """The loss of training, where an evaluation calls another function."""
+        """Return the loss of training, where an evaluation calls another function."""
         known = {made.function for made in self._called.values()}
         self._evaluates |= not known or call.function in known
         if self._evaluates:
@@ -137,8 +137,8 @@ class KnownLosses:
         return not any(each.has_numbers for each in self._called.values())
 
     def judged_output(self, outputs: Sequence[Any]) -> Any:
-        """The output of which training computes its loss, if that is the only one and evaluations
-        do not compute it themselves."""
+        """Return the output of which training computes its loss, if that is the only one and
+        evaluations do not compute it themselves."""
         if self._evaluates or len(self._called) != 1:
             return None
         ((place, made),) = self._called.items()
@@ -156,7 +156,7 @@ class KnownLosses:
         return made.target(outputs[0], tensor) is not None
 
     def loss_of(self, output: Any, labels: Any) -> LossCall | None:
-        """The loss of training, of an output and its labels in an evaluation."""
+        """Return the loss of training, of an output and its labels in an evaluation."""
         (made,) = self._called.values()
         return made.loss(output, labels)
 
@@ -170,8 +170,9 @@ class KnownLosses:
         return picked is not None and any(picked.is_same(each) for each in indices)
 
     def loss(self, tape: Tape, found: Any) -> tuple[str | None, Any] | None:
-        """The loss of training that ``found`` is, as it is there: perhaps a multiple. Before it the
-        place where its gradients are computed, None if functions compare what it is made of."""
+        """Return the loss of training that ``found`` is, as it is there: perhaps a multiple. Before
+        it the place where its gradients are computed, None if functions compare what it is made
+        of."""
         if not (isinstance(found, torch.Tensor) and found.numel() == 1):
             return None
         recipe = tape.recipes.of(found)
@@ -184,7 +185,8 @@ class KnownLosses:
         return place, value * (known.samples / samples if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
-        """The loss by the labels that ``call`` compares with an output, or with predictions."""
+        """Return the loss by the labels that ``call`` compares with an output, or with
+        predictions."""
         name = call.name
         if self._evaluates:
             return None

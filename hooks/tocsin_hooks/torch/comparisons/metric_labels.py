@@ -16,7 +16,8 @@ OF_MASKS = _OVERLAPS | UNIONS
 
 
 def once(labels: Any) -> Any:
-    """The labels without what ``expand`` repeats, as for the best five classes of each sample."""
+    """Return the labels without what ``expand`` repeats, as for the best five classes of each
+    sample."""
     for axis in reversed(range(labels.dim())):
         if labels.stride(axis) == 0 and labels.shape[axis] > 1:
             labels = labels.select(axis, 0)
@@ -24,8 +25,9 @@ def once(labels: Any) -> Any:
 
 
 def counted(name: str, predicted: Any, other: Any, classes: int) -> Any:
-    """The labels where pairs of classes are numbered, as for a matrix of confusion: the class of
-    the label, times their number, and that of the prediction. None if it is something else."""
+    """Return the labels where pairs of classes are numbered, as for a matrix of confusion: the
+    class of the label, times their number, and that of the prediction. None if it is something
+    else."""
     whole = not (predicted.is_floating_point() or other.is_floating_point())
     if name not in _ADDED or not whole or other.dtype == torch.bool:
         return None
@@ -50,7 +52,8 @@ class Masks:
         self._overlap = self._union = None
 
     def labels(self, name: str, recipe: int | None, mask: Any) -> Any:
-        """The mask, when both have been computed. ``mask``: None where a prediction is summed."""
+        """Return the mask, when both have been computed. ``mask``: None where a prediction is
+        summed."""
         if name in _OVERLAPS:
             self._overlap = _Seen(recipe, mask)
         else:

@@ -183,7 +183,7 @@ class _Site:
         return self._constants.get(mode)
 
     def compare(self, call: LossCall, mode: Mode, trained: Constant | None) -> Any:
-        """One comparison; ``trained`` guesses as long as labels of this mode are unknown."""
+        """Compare once; ``trained`` guesses as long as labels of this mode are unknown."""
         pair = pair_of(call)
         samples = samples_of(call)
         if mode not in self._constants:

@@ -84,7 +84,8 @@ class LossContracts:
 
 
 def broken_by_loss(call: LossCall) -> Iterator[str]:
-    """The contracts that a call of a loss breaks. Waits for the device: for a few calls only."""
+    """Yield the contracts that a call of a loss breaks. Waits for the device: for a few calls
+    only."""
     prediction, target, name = call.prediction, call.target, call.name
     if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
         return

@@ -26,7 +26,7 @@ _SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
 def broken_by_overlap(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
-    """The contracts that a loss of such a share breaks."""
+    """Yield the contracts that a loss of such a share breaks."""
     if minimises_overlap(loss):
         yield "overlap_minimised"
     if has_overlap_of_scores(loss, outputs):

@@ -141,7 +141,7 @@ def _is_low(schedule: Any) -> bool:
 
 
 def counted_steps(schedule: Any) -> float:
-    """The steps that a schedule is made for, as far as it says so; 0 if it does not."""
+    """Return the steps that a schedule is made for, as far as it says so; 0 if it does not."""
     for name in ("total_steps", "T_max"):
         if isinstance(steps := getattr(schedule, name, None), int | float):
             return steps
@@ -149,7 +149,7 @@ def counted_steps(schedule: Any) -> float:
 
 
 def warm_up_steps(schedule: Any) -> float:
-    """The steps in which the rate rises at first, as far as a schedule says so."""
+    """Return the steps in which the rate rises at first, as far as a schedule says so."""
     phases = phases_of_schedule(schedule)
     if phases:
         return float(phases[0]["end_step"])

@@ -14,7 +14,7 @@ _NEAR = 12  # nodes, from a smaller one of two to their ratio
 
 
 def broken_by_signs(loss: Any) -> Iterator[str]:
-    """The contracts that the signs of a loss's terms break."""
+    """Yield the contracts that the signs of a loss's terms break."""
     if ppo_clip_uses_max(loss):
         yield "ppo_clip_uses_max"
     if rewards_derivatives(loss):

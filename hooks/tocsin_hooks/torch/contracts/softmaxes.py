@@ -24,7 +24,7 @@ def has_log_softmax(prediction: Any) -> bool:
 
 
 def broken_by_softmax(loss: Any) -> Iterator[str]:
-    """The contracts that the softmaxes break of which a loss is computed."""
+    """Yield the contracts that the softmaxes break of which a loss is computed."""
     if _has_softmax_twice(loss):
         yield "softmax_twice"
     if _has_cosines(loss):

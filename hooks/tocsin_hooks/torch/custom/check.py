@@ -102,7 +102,7 @@ def _event_of(key: str, function: Callable[..., Any]) -> type[Any]:
 
 
 def load_checks(given: str | Path | Check | Iterable[Any]) -> tuple[Check, ...]:
-    """The checks of a file, of each file in a folder, or of a module; or these themselves.
+    """Return the checks of a file, of each file in a folder, or of a module; or these themselves.
 
     Files whose names begin with ``_`` are helpers of the others in a folder. Raises BadCheck.
     """

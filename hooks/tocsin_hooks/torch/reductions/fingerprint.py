@@ -19,7 +19,7 @@ _LOW = (1 << 32) - 1
 
 
 def host_type(dtype: Any) -> Any:
-    """The type that values have on the host, where numpy lacks some short floats."""
+    """Return the type that values have on the host, where numpy lacks some short floats."""
     return torch.float32 if dtype.is_floating_point and dtype not in _OF_NUMPY else dtype
 
 

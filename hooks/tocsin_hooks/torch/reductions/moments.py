@@ -21,7 +21,7 @@ _Floats = NDArray[np.float64]
 
 
 def moments(tensors: Sequence[Any], dtype: Any) -> Any:
-    """The numbers of each row of tensors of one type and at least one element.
+    """Return the numbers of each row of tensors of one type and at least one element.
 
     The result is a float64 tensor on their device, for ``TensorMoments``. Nothing waits for it.
     """

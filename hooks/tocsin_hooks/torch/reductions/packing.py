@@ -14,14 +14,14 @@ CHUNK = 1 << 21
 
 
 def rows_of(size: int, width: int) -> int:
-    """The rows that so many elements take."""
+    """Return the rows that so many elements take."""
     return max(1, -(-size // width))
 
 
 def packed(
     tensors: Sequence[Any], sizes: Sequence[int], width: int, fill: float, dtype: Any
 ) -> Iterator[Any]:
-    """The first elements of each tensor, in C order, as rows of ``width``.
+    """Yield the first elements of each tensor, in C order, as rows of ``width``.
 
     A tensor begins with a row of its own; what is left of its last row is ``fill``. The rows of
     all tensors follow each other, and come in pieces of at most ``CHUNK`` elements. ``tensors``
@@ -56,7 +56,7 @@ def piece(tensor: Any, start: int, stop: int) -> Any:
 
 
 def pieces(tensor: Any) -> Iterator[Any]:
-    """A flattened tensor, ``CHUNK`` elements at a time."""
+    """Yield a flattened tensor, ``CHUNK`` elements at a time."""
     size = tensor.numel()
     for start in range(0, size, CHUNK):
         yield piece(tensor, start, min(start + CHUNK, size))

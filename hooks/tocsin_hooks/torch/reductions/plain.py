@@ -13,7 +13,8 @@ _MOST_DENSE = 1 << 26  # elements of a sparse tensor that is written out
 
 
 def plain(tensor: Any) -> Any:
-    """The strided tensor of numbers that ``tensor`` stands for; None where there are no numbers.
+    """Return the strided tensor of numbers that ``tensor`` stands for; None where there are no
+    numbers.
 
     There are none on the meta device, in fake tensors and those not yet initialised, inside a
     function transform, and while a CUDA graph is being captured, which must not be disturbed.

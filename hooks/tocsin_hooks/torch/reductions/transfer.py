@@ -69,7 +69,7 @@ class Parcel:
             self._sealed = self._stream.record_event()
 
     def hand_over(self) -> Any:
-        """All content but what travels by itself, for the current stream to send."""
+        """Return all content but what travels by itself, for the current stream to send."""
         stream = _stream(self.device)
         if stream != self._stream:
             stream.wait_event(self._sealed)
@@ -137,7 +137,7 @@ class Reduced:
 
 
 def gathered(parts: Sequence[Reduced]) -> Reduced:
-    """All parts of a step as one, which is on its way to the host in one copy per device.
+    """Return all parts of a step as one, which is on its way to the host in one copy per device.
 
     Example:
         >>> early, late = reducer.reduce(activations), reducer.reduce(weights)

@@ -36,7 +36,7 @@ class Samples:
     def updates(
         self, keys: Sequence[str], tensors: Sequence[Any], parcel: Parcel
     ) -> Callable[[Sequence[str | None]], list[Update]]:
-        """The change since each key was saved last, given the fingerprints of the tensors.
+        """Return the change since each key was saved last, given the fingerprints of the tensors.
 
         Known when the parcel has arrived. From now on it is these tensors that count.
         """

@@ -29,5 +29,5 @@ FORMATS: Mapping[Format, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
 
 
 def content_type(form: Format) -> str:
-    """The header of a request in this format."""
+    """Return the header of a request in this format."""
     return "application/cloudevents+json" if form == "cloudevents" else "application/json"

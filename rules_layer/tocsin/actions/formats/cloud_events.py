@@ -13,7 +13,7 @@ ALERT, ENDED = "tocsin.alert", "tocsin.run.summary"
 
 
 def cloud_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body; ``event`` is a ``WebhookEvent`` as JSON has it, and becomes ``data``.
+    """Return the body; ``event`` is a ``WebhookEvent`` as JSON has it, and becomes ``data``.
 
     ``source`` and ``id`` together name a delivery: a second one has the same.
     """

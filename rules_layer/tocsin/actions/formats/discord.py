@@ -34,7 +34,7 @@ _COLORS = {Severity.CRITICAL: 0xC0392B, Severity.WARNING: 0xE67E22, Severity.INF
 
 
 def discord_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a webhook of Discord; ``event`` is a ``WebhookEvent`` as JSON has it."""
+    """Return the body of a webhook of Discord; ``event`` is a ``WebhookEvent`` as JSON has it."""
     given = msgspec.convert(event, WebhookEvent)
     run = fitted(f"Run: {clean(given.run)}", _PARAGRAPH, _escaped, 2)
     texts = (fitted(text, _PARAGRAPH, _escaped, 2) for text in paragraphs(given))

@@ -21,7 +21,8 @@ _URL = 2048
 
 
 def google_chat_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a webhook of Google Chat; ``event`` is a ``WebhookEvent`` as JSON has it."""
+    """Return the body of a webhook of Google Chat; ``event`` is a ``WebhookEvent`` as JSON has
+    it."""
     given = msgspec.convert(event, WebhookEvent)
     texts = (fitted(text, _PARAGRAPH, entities, 5) for text in paragraphs(given))
     shown = bounded(texts, _MOST_BYTES, lambda text: len(msgspec.json.encode(text)) + 100)

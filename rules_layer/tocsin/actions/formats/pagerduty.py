@@ -23,7 +23,7 @@ _SEVERITIES = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Sever
 
 
 def pagerduty_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body without its ``routing_key``; ``event`` is a ``WebhookEvent`` as JSON has it.
+    """Return the body without its ``routing_key``; ``event`` is a ``WebhookEvent`` as JSON has it.
 
     Raises Rejected for the summary of a run, which is no incident.
     """

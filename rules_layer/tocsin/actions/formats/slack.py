@@ -21,7 +21,8 @@ _URL = 3000
 
 
 def slack_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of Slack's incoming webhook; ``event`` is a ``WebhookEvent`` as JSON has it."""
+    """Return the body of Slack's incoming webhook; ``event`` is a ``WebhookEvent`` as JSON has
+    it."""
     given = msgspec.convert(event, WebhookEvent)
     about = title(given)
     return {

@@ -22,7 +22,7 @@ _COLORS = {Severity.CRITICAL: "attention", Severity.WARNING: "warning", Severity
 
 
 def teams_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body for a workflow of Teams; ``event`` is a ``WebhookEvent`` as JSON has it."""
+    """Return the body for a workflow of Teams; ``event`` is a ``WebhookEvent`` as JSON has it."""
     given = msgspec.convert(event, WebhookEvent)
     severity = worst(given)
     color = _COLORS[severity] if severity else "default"

@@ -19,7 +19,7 @@ _FINE = frozenset({RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE})
 
 
 def title(event: WebhookEvent) -> str:
-    """One line: the first alert with the worst severity, or how the job ended."""
+    """Return one line: the first alert with the worst severity, or how the job ended."""
     job = clean(event.job, 60)
     if event.summary:
         return f"{job} has ended: {event.summary.rule_evaluation_status or 'no rules'}"
@@ -32,13 +32,13 @@ def title(event: WebhookEvent) -> str:
 
 
 def still_firing(event: WebhookEvent) -> str:
-    """One line about rules that were sent before and still fire."""
+    """Return one line about rules that were sent before and still fire."""
     severity = f"{event.severity}: " if event.severity else ""
     return f"{severity}{_listed(event.ongoing)} in {clean(event.job, 60)}"
 
 
 def worst(event: WebhookEvent) -> Severity | None:
-    """The worst severity of the alerts that fire; None without one."""
+    """Return the worst severity of the alerts that fire; None without one."""
     severities = (alert.severity for alert in event.firing)
     return min(severities, key=MOST_SEVERE_FIRST.index, default=None)
 
@@ -56,7 +56,7 @@ def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]
 
 
 def sections(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[tuple[str, str]]:
-    """The same, by rule and by label."""
+    """Yield the same, by rule and by label."""
     for alert in event.firing[:alerts]:
         yield clean(alert.rule_configuration_name, 80), _alert(alert)
     yield from _rest(event, alerts)

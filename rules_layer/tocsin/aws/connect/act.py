@@ -35,7 +35,7 @@ from tocsin.tensors import open_storage
 def connect_act(
     settings: ActSettings, client: Client = LazyClient, now: Callable[[], float] = time.time
 ) -> AlertPorts:
-    """The stores, timer and action services of ``act``."""
+    """Return the stores, timer and action services of ``act``."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
     jobs = all_jobs(settings.member_roles, client)
     owner = partial(owner_of, prefix=settings.capture_prefix)

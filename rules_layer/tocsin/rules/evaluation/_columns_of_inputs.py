@@ -55,8 +55,8 @@ def with_batch(kept: Sequence[float], mean: float, variance: float) -> list[floa
 
 
 def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | None:
-    """The first feature that is another quantity, or in another unit, in EVAL; None without one,
-    and where not most others are as in training.
+    """Return the first feature that is another quantity, or in another unit, in EVAL; None without
+    one, and where not most others are as in training.
 
     Its mean is five deviations away; or its deviation differs by a factor of three and is beyond
     those of all batches of TRAIN, while it reaches farther on both sides, or lies far beyond: later

@@ -40,7 +40,8 @@ def is_measured(tensor: Tensor) -> bool:
 
 
 def counted(tensor: Tensor) -> Counts:
-    """The steps of a minute by the bin of their duration. Samples count for those left out."""
+    """Return the steps of a minute by the bin of their duration. Samples count for those left
+    out."""
     durations = samples(tensor)
     if durations is None:
         return {}
@@ -56,8 +57,8 @@ def counted(tensor: Tensor) -> Counts:
 
 
 def together(minutes: Iterable[Counts], most: int | None = None) -> dict[str, int]:
-    """The counts of several minutes, by bin in order. Of more than ``most`` bins the fastest are
-    put together.
+    """Return the counts of several minutes, by bin in order. Of more than ``most`` bins the fastest
+    are put together.
     """
     total: Counter[int] = Counter()
     for counts in minutes:
@@ -71,7 +72,8 @@ def together(minutes: Iterable[Counts], most: int | None = None) -> dict[str, in
 
 
 def outliers(counts: Counts, deviations: float, ratio: float) -> Outliers:
-    """The steps above the median plus so many standard deviations, and above ``ratio`` medians.
+    """Return the steps above the median plus so many standard deviations, and above ``ratio``
+    medians.
 
     The deviation is estimated by the median absolute deviation. ``counts`` must not be empty.
     """

@@ -23,7 +23,8 @@ Kept = Sequence[int]
 
 
 def percents(tensor: Tensor) -> NDArray[np.float64] | None:
-    """The samples of a minute; where only the mean is known, that in place of each; else None."""
+    """Return the samples of a minute; where only the mean is known, that in place of each; else
+    None."""
     found = samples(tensor)
     if found is not None or tensor.summary.mean is None:
         return found
@@ -45,6 +46,6 @@ def appended(kept: Kept, size: int, counts: Sequence[int], window: int) -> list[
 
 
 def shares(kept: Kept, limits: int) -> list[float]:
-    """The share of the samples in the window that are beyond each of so many limits."""
+    """Return the share of the samples in the window that are beyond each of so many limits."""
     totals = np.array(kept[1:], np.float64).reshape(-1, 1 + limits).sum(axis=0)
     return [float(each) for each in totals[1:] / max(1.0, totals[0])]

@@ -191,5 +191,5 @@ def bounds(blocks: Sequence[Sequence[float]]) -> SkillBounds | None:
 
 
 def percent(share: float) -> str:
-    """A share in words: ``0.3 %``."""
+    """Return a share in words: ``0.3 %``."""
     return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
