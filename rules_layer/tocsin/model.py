@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ else:  # a training process may have an older Python
 
     class StrEnum(str, Enum):
         __str__ = str.__str__
+
+
+T = TypeVar("T")
 
 
 class Mode(IntEnum):
@@ -280,8 +283,7 @@ Evidence = Mapping[str, float | int | str]
 Side = Literal["above", "below"]
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(msgspec.Struct, frozen=True):
     """The number that a rule judged at a step, in the rule's own unit, and its limit.
 
     side: a value on this side of the limit violates the rule.
@@ -319,6 +321,13 @@ class Verdict:
     @property
     def violation(self) -> bool:
         return self.outcome is Outcome.VIOLATION
+
+
+def altered(instance: T, **changes: Any) -> T:
+    """Return a copy of a plain dataclass with other values: ``replace``, at a tenth of its time."""
+    copy = object.__new__(type(instance))
+    copy.__dict__.update(instance.__dict__, **changes)
+    return copy
 
 
 def json_number(value: float | int | str) -> float | int | str:

@@ -79,11 +79,12 @@ def judge_step(
     done = [rule.name for rule in watched if rule not in custom]
     points: list[Point] = []
 
-    def judged(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
+    def traced(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
         if (point := point_of(rule, step, verdict, status)) is not None:
             points.append(point)
         on_verdict(rule, step, verdict, status)
 
+    judged = traced if work.is_traced else on_verdict
     after = fold(advance(work.checkpoint, ready), own, loaded.steps, judged)
     if custom and (care.is_needed or after.outbox):  # an alert does not wait for custom rules
         _commit_part(work, after, points, PartlyJudged(ready.step, tuple(done)))
@@ -111,7 +112,8 @@ def judge_step(
             unreadable=before.unreadable + len(loaded.unreadable),
         )
     )
-    work.trace((*points, *scalars_of(ready.without_tensors, loaded.tensors)))
+    if work.is_traced:
+        work.trace((*points, *scalars_of(ready.without_tensors, loaded.tensors)))
     return True
 
 

@@ -20,6 +20,7 @@ from tocsin.watch import Options, Watched
 from tocsin.words import cut
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
+_MEASURED_EVERY = 16  # data points: the state of Tocsin's own rules grows slowly
 MOST_FIRINGS = 10  # of a rule in a start of the job
 _FLAPS = f"the rule has fired {MOST_FIRINGS} times, and does not resolve again"
 _MOST_DETAIL = 1024  # characters
@@ -34,18 +35,18 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
     """Return the rule's record after this step, and its verdict; None if the rule did not give
     one."""
     record = checkpoint.rules[rule.name]
-    lacks = _found_nothing(record, rule, step)
-    if not lacks or any(step.tensors.values()):
+    if record.missing != {}:
         record = _with_found(record, rule, step)
-        lacks = _found_nothing(record, rule, step)
     if not will_judge(rule, record, step):
         return record, None
-    if lacks and not rule.is_custom:
+    if not step.tick and _is_idle(record, rule):
         return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
-        is_as_before = state is record.state and not rule.is_custom
-        encoded = b"" if is_as_before else msgspec.json.encode(state)
+        is_measured = rule.is_custom or (
+            state is not record.state and record.data_points % _MEASURED_EVERY == 0
+        )
+        encoded = msgspec.json.encode(state) if is_measured else b""
         # Tocsin's own rules keep JSON, and share what they compute of the same losses.
         kept = msgspec.json.decode(encoded) if rule.is_custom else state
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule may be anybody's
@@ -63,22 +64,30 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
 
 
 def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
-    """Return whether the rule is evaluated at this step."""
-    return not record.disabled and _is_seen(rule.options, record, step)
+    """Return whether the rule is evaluated at this step: its options may leave it out."""
+    options = rule.options
+    if record.disabled or step.tick:
+        return not record.disabled
+    if options.mode is not None and step.mode is not options.mode:
+        return False
+    now = _count(options, step)
+    if now < options.start_step or (options.end_step is not None and now >= options.end_step):
+        return False
+    return record.last_step is None or now - record.last_step >= options.every
 
 
-def _found_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
+def _is_idle(record: RuleRecord, rule: Watched) -> bool:
     """Return whether the rule has found nothing that it needs so far, and remembers nothing.
 
     Its verdict is then what it was: long runs lack what many rules read.
     """
     missing = record.missing
-    if not missing or record.applicable or record.state or step.tick or record.last_step is None:
+    if not missing or record.applicable or record.state or record.last_step is None:
         return False
     lacks = len(missing) == len(rule.reads.tensors) or any(
         map(missing.__contains__, rule.reads.needs)
     )
-    return lacks and not rule.reads.trial
+    return lacks and not rule.reads.trial and not rule.is_custom
 
 
 def _line(error: BaseException, rule: Watched) -> str:
@@ -144,18 +153,6 @@ def disabled(record: RuleRecord, reason: str) -> RuleRecord:
     return replace(record, disabled=True, status=status, details=details[:_MOST_DETAIL])
 
 
-def _is_seen(options: Options, record: RuleRecord, step: Step) -> bool:
-    """Return whether the engine's options let the rule see this step."""
-    if step.tick:
-        return True
-    if options.mode is not None and step.mode is not options.mode:
-        return False
-    now = _count(options, step)
-    if now < options.start_step or (options.end_step is not None and now >= options.end_step):
-        return False
-    return record.last_step is None or now - record.last_step >= options.every
-
-
 def _count(options: Options, step: Step) -> int:
     return step.step if options.mode is None else step.mode_step
 
@@ -176,9 +173,10 @@ def _with_verdict(
     if verdict.violation:
         record = replace(record, data_points=points)
     else:
-        record = replace(record, data_points=points, streak=0, candidate=None)
-        if record.first_violation is None:
-            record = replace(record, healthy_at=step.step)
+        healthy_at = step.step if record.first_violation is None else record.healthy_at
+        record = replace(
+            record, data_points=points, streak=0, candidate=None, healthy_at=healthy_at
+        )
     if record.status is RuleStatus.ERROR:  # by a step that was given up
         record = replace(record, status=RuleStatus.IN_PROGRESS, details=checkpoint.note)
     if not verdict.violation:

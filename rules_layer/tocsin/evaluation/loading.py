@@ -13,7 +13,7 @@ from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.records import References
 from tocsin.evaluation.shards import joined
 from tocsin.evaluation.trials import beside, same_files
-from tocsin.model import Detail, TensorSummary
+from tocsin.model import Detail, TensorSummary, altered
 from tocsin.rules import Read, Step, Tensor
 from tocsin.tensors import (
     FetchedValue,
@@ -79,8 +79,7 @@ def load(
     bare = ready.without_tensors
     steps: dict[str, Step] = {}
     for rules, tensors in own.views:
-        seen = MappingProxyType(tensors)  # several rules share it
-        step = Step(bare.step, bare.mode, bare.mode_step, bare.time, seen, times=bare.times)
+        step = altered(bare, tensors=tensors)
         steps.update(dict.fromkeys(rules, step))
     for rule in selection.watched:
         if rule.reads.runs:
@@ -171,10 +170,11 @@ def _views(
     for group in arrangement.groups:
         tensors = tuple([shown[at] for at in group.places])
         groups.append(joined(tensors) if is_sharded and not group.values else tensors)
-    return [
-        (rules, {name: groups[number] for name, number in view.items()})
-        for rules, view in arrangement.views
+    views = [
+        (rules, MappingProxyType({name: groups[number] for name, number in view.items()}))
+        for rules, view in arrangement.views  # several rules share it
     ]
+    return [*views, *arrangement.empty]
 
 
 def _read_other(

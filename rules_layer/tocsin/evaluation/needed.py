@@ -27,7 +27,9 @@ from tocsin.tensors import (
     update_norms,
     without_details,
 )
-from tocsin.watch import UPDATE_FIELDS, Chosen, Selection
+from tocsin.watch import Chosen, Selection
+
+_UNKNOWN = TensorSummary()
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,13 @@ class NeededTensor:
         entry, chosen = self.entry, self.chosen
         if entry.start is None and not self.reductions and not self.past:
             return  # known by its summary, as most are
-        summary = entry.summary or TensorSummary()
-        whole = chosen.values or _lacks(summary, chosen.fields & UPDATE_FIELDS)
+        summary = entry.summary or _UNKNOWN
+        whole = chosen.values or _lacks(summary, chosen.updates)
         details = tuple(detail for detail in chosen.details if not answers(summary, detail))
         if entry.start is None:
             for part in self.reductions.values():
                 yield RecordToRead(self.file, part, keep=True)
-        elif whole or details or _lacks(summary, chosen.fields - UPDATE_FIELDS):
+        elif whole or details or _lacks(summary, chosen.own):
             yield RecordToRead(self.file, entry, whole, chosen.fields, details)
         for at, reference in enumerate(self.past):
             value = chosen.values or (whole and at == 0)  # an update is against the last save
@@ -64,7 +66,7 @@ class NeededTensor:
         entry, worker = self.entry, self.file.worker
         value = fetched.values.get((worker, entry.name, self.file.step))
         past = tuple(self._earlier(reference, fetched) for reference in self.past)
-        summary = entry.summary or TensorSummary()
+        summary = entry.summary or _UNKNOWN
         if value is not None:
             summary = completed(summary, _with_update(value, past))
         elif self.reductions:

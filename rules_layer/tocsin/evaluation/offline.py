@@ -203,13 +203,13 @@ def memory_ports(
     storage: Storage, now: Callable[[], float], others: Sequence[Storage] = ()
 ) -> EvaluationPorts:
     """Ports with real files, those of one run in ``storage`` and of ``others`` that are open, and
-    all else in memory.
+    all else in memory, without a trace.
     """
     opened = {each.url: each for each in (*others, storage)}
     return EvaluationPorts(
         storage=lambda run: opened[run] if run in opened else open_run(run),
         checkpoints=MemoryCheckpoints(),
-        traces=MemoryTraces(),
+        traces=None,
         coordination=MemoryCoordination(),
         publisher=MemoryPublisher(),
         hints=MemoryHints(),

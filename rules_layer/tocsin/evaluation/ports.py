@@ -261,7 +261,7 @@ class EvaluationPorts:
 
     storage: Callable[[str], Storage]
     checkpoints: CheckpointStore
-    traces: TraceStore
+    traces: TraceStore | None
     coordination: Coordination
     publisher: Publisher
     hints: HintQueue

@@ -126,6 +126,10 @@ class UnitOfWork:
         """The checkpoint is this one from now on; it is stored by the next commit."""
         self._checkpoint = checkpoint
 
+    @property
+    def is_traced(self) -> bool:
+        return self.ports.traces is not None
+
     def trace(self, points: Iterable[Point]) -> None:
         """Add points to the trace; the next commit stores them."""
         self._points += points
@@ -166,14 +170,14 @@ class UnitOfWork:
         The next commit stores that they are there. After a crash before it they are added again,
         which changes nothing. A trace that cannot be written costs these points.
         """
-        run, points = self._checkpoint.run, self._checkpoint.points
-        if len(points) < _MOST_POINTS:
+        run, points, traces = self._checkpoint.run, self._checkpoint.points, self.ports.traces
+        if traces is None or len(points) < _MOST_POINTS:
             return
         try:
-            trace = self.ports.traces.load(run)
+            trace = traces.load(run)
             trace.extend(points)
             trace.keep(self._checkpoint.rules)
-            self.ports.traces.save(run, trace)
+            traces.save(run, trace)
         except self.ports.outages as error:
             self.report.log.append(f"{run}: {len(points)} points of the trace are lost: {error}")
         self.replace(replace(self._checkpoint, points=()))

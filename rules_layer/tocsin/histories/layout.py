@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -223,10 +224,10 @@ def _may_name_trainings(name: str, column: Column) -> bool:
 
 
 def _columns(rows: Iterable[Row], comma: bool) -> dict[str, Column]:
-    columns: dict[str, Column] = {}
+    columns = defaultdict[str, Column](Column)
     for row in rows:
         for name, value in row.items():
-            columns.setdefault(name, Column()).add(value, number(value, comma=comma))
+            columns[name].add(value, number(value, comma=comma))
     return columns
 
 
@@ -278,13 +279,13 @@ def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]
 
 
 def scalars_of(
-    rows: Iterable[Row], layout: Layout, steps: Steps, columns: dict[str, Column]
+    rows: Iterable[Row], layout: Layout, steps: Steps, columns: defaultdict[str, Column]
 ) -> Iterator[Scalar]:
     """Yield the scalars of rows. Counts the cells of ``columns``."""
     for row in rows:
         entry = layout.entry(row)
         for name, value in row.items():
-            columns.setdefault(name, Column()).add(value, entry.numbers.get(name))
+            columns[name].add(value, entry.numbers.get(name))
         if not entry.scalars:
             continue
         beside = len(layout.counter.columns) > 1 and layout.phase_of(row) != layout.main

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tocsin.model import ACTING, COMPETING, Role
+
+_MOST_NAMES = 1 << 12  # whose meaning is remembered: they come again in every row
 
 _TRAIN = r"train(?:ing)?|learn"
 _EVALUATION = (
@@ -70,6 +73,7 @@ _SCORE = re.compile(
 )
 
 
+@lru_cache(_MOST_NAMES)
 def with_phase_first(name: str) -> str:
     """Return a name whose phase stands first, as rules compare losses: ``Loss/val`` is
     ``val/Loss``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ class Table:
         self._rows, self._step = rows, step
         self._layout: Layout | None = None
         self._steps: Steps | None = None
-        self._columns: dict[str, Column] = {}
+        self._columns = defaultdict[str, Column](Column)
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
         rows: list[Row] = list(islice(self._rows.read(note, growing=growing), _MOST_ROWS))

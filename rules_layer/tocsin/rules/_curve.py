@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from tocsin.model import Mode
 from tocsin.rules._rule import State
@@ -19,8 +20,7 @@ Memory = Mapping[str, Any]
 a rule adds."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """A loss as far as its memory tells. Less is better; None in a window is not finite.
 
     ``first``, ``last``: the oldest and the newest costs.

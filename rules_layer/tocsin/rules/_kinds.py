@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from tocsin.model import ACTING, COMPETING
 from tocsin.rules._rule import Tensor
 from tocsin.rules._series import MOST_NAMES
+from tocsin.rules._shared import shared
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -52,7 +52,8 @@ def _kind_by_name(name: str) -> str | None:
     return list(_KINDS)[int(str(found.lastgroup)[1:])] if found else None
 
 
-def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor], str]:
+@shared
+def with_level(tensors: tuple[Tensor, ...], *, named: bool) -> tuple[tuple[Tensor, ...], str]:
     """Return the losses whose level counts, and the kinds of the others in words.
 
     Losses that a user names all count.
@@ -61,7 +62,7 @@ def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor],
     kinds = dict.fromkeys(kind for _, kind in known if kind)
     if "reinforcement" in kinds:
         kinds.pop("adversarial", None)  # the critics of an actor
-    return [tensor for tensor, kind in known if not kind], " and ".join(kinds)
+    return tuple([tensor for tensor, kind in known if not kind]), " and ".join(kinds)
 
 
 def without_level(kinds: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from tocsin.model import Mode, Role, Verdict
 from tocsin.rules._rule import Read, Step, Tensor
+from tocsin.rules._shared import shared
 from tocsin.rules._verdicts import measured
 
 TRAINING = (Mode.TRAIN, Mode.GLOBAL)
@@ -67,10 +68,6 @@ class Point(msgspec.Struct, frozen=True):
     rises: bool = False
 
 
-# The points of the newest tensors, by identity: rules that read the same share them.
-_newest: dict[tuple[int, Mode, Direction | None], tuple[object, tuple[Point, ...]]] = {}
-
-
 @lru_cache(MOST_NAMES)
 def should_rise(name: str) -> bool:
     """Return whether a metric of this name should rise: accuracy, auc, map …"""
@@ -85,16 +82,14 @@ def points(
 
     ``direction`` says which way is good; None decides by the name.
     """
-    if not isinstance(tensors, tuple):
-        return islice(_points(step.mode.name, tensors, direction), MOST_SERIES)
-    key = (id(tensors), step.mode, direction)
-    known = _newest.get(key)
-    if known is None:
-        if len(_newest) >= MOST_SERIES:
-            _newest.clear()
-        found = tuple(islice(_points(step.mode.name, tensors, direction), MOST_SERIES))
-        known = _newest[key] = tensors, found  # an identity is that of a live object
-    return iter(known[1])
+    return iter(_points_of(step.mode, tuple(tensors), direction))
+
+
+@shared
+def _points_of(
+    mode: Mode, tensors: tuple[Tensor, ...], direction: Direction | None
+) -> tuple[Point, ...]:
+    return tuple(islice(_points(mode.name, tensors, direction), MOST_SERIES))
 
 
 def _points(mode: str, tensors: Iterable[Tensor], direction: Direction | None) -> Iterator[Point]:

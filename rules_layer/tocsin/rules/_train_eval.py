@@ -21,6 +21,7 @@ from tocsin.rules._series import (
     points,
     should_rise,
 )
+from tocsin.rules._shared import shared
 
 ENOUGH = 5
 """The number of evaluations that are needed to judge a trend."""
@@ -145,11 +146,12 @@ def read_losses(regex: tuple[str, ...]) -> Read:
     return read.explicitly((), regex)
 
 
-def select_losses(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Tensor]:
+@shared
+def select_losses(tensors: tuple[Tensor, ...], regex: tuple[str, ...]) -> tuple[Tensor, ...]:
     """Select losses by role, and metrics that are losses by their names. Tensors that a user names
     are all selected.
     """
-    return [t for t in tensors if regex or t.role is not Role.METRIC or _is_loss(t.name)]
+    return tuple([t for t in tensors if regex or t.role is not Role.METRIC or _is_loss(t.name)])
 
 
 @lru_cache(MOST_NAMES)

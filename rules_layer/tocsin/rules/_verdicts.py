@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tocsin.model import Measure, Outcome, Reason, Side, Verdict
+from tocsin.model import Measure, Outcome, Reason, Side, Verdict, altered
 from tocsin.rules._rule import Tensor
 
 HEALTHY = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)
@@ -25,16 +25,7 @@ def measured(
     if name and verdict.violation:
         rest = {key: number for key, number in evidence.items() if key != name}
         evidence = {name: float(value), **rest}
-    return Verdict(
-        verdict.outcome,
-        verdict.reason,
-        verdict.detail,
-        verdict.tensor,
-        verdict.worker,
-        evidence,
-        verdict.severity,
-        Measure(float(value), float(limit), side),
-    )
+    return altered(verdict, evidence=evidence, measure=Measure(float(value), float(limit), side))
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:

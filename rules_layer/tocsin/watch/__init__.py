@@ -22,7 +22,7 @@ from tocsin.watch.linting import FaultInLine, Refuses, lint
 from tocsin.watch.load import encode_watch, parse_parts, parse_watch, read_watch, to_watch
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.sagemaker import capture_from
-from tocsin.watch.selection import UPDATE_FIELDS, Selection
+from tocsin.watch.selection import Selection
 from tocsin.watch.selector import Candidate, PatternMatcher, reads_of
 from tocsin.watch.silence import WATCH_FILE, Silence
 from tocsin.watch.validation import alert_faults, faults
@@ -32,7 +32,6 @@ __all__ = [
     "MOST_BASELINES",
     "MOST_PRICE",
     "NOTIFYING",
-    "UPDATE_FIELDS",
     "WATCH_FILE",
     "Arrangement",
     "BadWatch",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 
 from tocsin.model import Detail, Role
 from tocsin.rules import Read
 from tocsin.watch.watched import Watched
+
+UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})  # of the difference to the last save
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,16 @@ class Chosen:
     depth: int
     role: Role | None
     kind: str | None
+
+    @cached_property
+    def updates(self) -> frozenset[str]:
+        """The fields of the difference to the last save that the reads need."""
+        return self.fields & UPDATE_FIELDS
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The other fields that the reads need."""
+        return self.fields - UPDATE_FIELDS
 
 
 @dataclass(frozen=True)
@@ -46,11 +60,13 @@ class Arrangement:
     shown: the place of a tensor in the step, and a read that asks for this much of it.
     groups: the tensors that reads get.
     views: the names of rules that see the same, and the number of the group by read.
+    empty: the names of rules that see nothing, and no tensor by read.
     """
 
     shown: tuple[tuple[int, Read], ...]
     groups: tuple[Group, ...]
     views: tuple[tuple[tuple[str, ...], Mapping[str, int]], ...]
+    empty: tuple[tuple[tuple[str, ...], Mapping[str, tuple[()]]], ...]
 
 
 def arranged(watched: Iterable[Watched], chosen: Sequence[Chosen]) -> Arrangement:
@@ -64,7 +80,11 @@ def arranged(watched: Iterable[Watched], chosen: Sequence[Chosen]) -> Arrangemen
             reads.setdefault((rule.name, name), []).append(place)
     groups: dict[Group, int] = {}
     views: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    empty: dict[tuple[str, ...], list[str]] = {}
     for rule in watched:
+        if not any((rule.name, name) in reads for name in rule.reads.tensors):
+            empty.setdefault(tuple(rule.reads.tensors), []).append(rule.name)
+            continue
         view = tuple(
             (name, groups.setdefault(Group(tuple(found), read.values), len(groups)))
             for name, read in rule.reads.tensors.items()
@@ -75,4 +95,8 @@ def arranged(watched: Iterable[Watched], chosen: Sequence[Chosen]) -> Arrangemen
         tuple(of_tensor for _, of_tensor in shown.values()),
         tuple(groups),
         tuple((tuple(rules), dict(view)) for view, rules in views.items()),
+        tuple(
+            (tuple(rules), MappingProxyType(dict.fromkeys(names, ())))
+            for names, rules in empty.items()
+        ),
     )

@@ -9,11 +9,9 @@ from functools import cached_property
 from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.rules import Read
 from tocsin.tensors import Collections, Entry, collected, named, place
-from tocsin.watch.arrangement import Arrangement, Chosen, arranged
+from tocsin.watch.arrangement import UPDATE_FIELDS, Arrangement, Chosen, arranged
 from tocsin.watch.selector import PatternMatcher, asks_for_names, reads_of
 from tocsin.watch.watched import Watched
-
-UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})  # of the difference to the last save
 
 _BUDGET = 1.0  # seconds for the patterns of a look
 _MOST_BAD = 20  # patterns that are reported

@@ -17,6 +17,7 @@ from tocsin.evaluation import (
     Checkpoint,
     Hint,
     Lane,
+    MemoryTraces,
     Trace,
     check,
     encode_trace,
@@ -252,7 +253,9 @@ def test_step_by_step_with_duplicates_equals_in_one_go(
     how = {"summaries": watch if captured else None}
     writer = Writer(LocalStorage(tmp_path / "run"), **how)
     clock = [START]
-    ports = replace(memory_ports(writer.storage, lambda: clock[0]), default=watch)
+    ports = replace(
+        memory_ports(writer.storage, lambda: clock[0]), default=watch, traces=MemoryTraces()
+    )
     for save in saves:
         writer.write(save)
         clock[0] = START + save.step + 0.5
@@ -270,6 +273,7 @@ def test_step_by_step_with_duplicates_equals_in_one_go(
         assert stepwise.rules[name] == whole.rules[name]
     alike = partial(msgspec.structs.replace, wake_at=None, points=())
     assert alike(stepwise) == alike(whole)
+    assert ports.traces is not None
     kept = ports.traces.load(writer.storage.url)
     kept.extend(stepwise.points)
     assert kept.lanes[("loss", "TRAIN", "loss", "worker_0")].steps

@@ -17,6 +17,7 @@ from tocsin.evaluation import (
     MOST_POINTS,
     Hint,
     Lane,
+    MemoryTraces,
     Point,
     Trace,
     decode_trace,
@@ -162,10 +163,11 @@ WATCH = to_watch({"rules": ["LossNotDecreasing", "ExplodingTensor"]})
 
 
 def test_a_look_moves_points_from_the_checkpoint_to_the_trace(run: LocalStorage) -> None:
-    ports = memory_ports(run, lambda: 2e9)
+    traces = MemoryTraces()
+    ports = replace(memory_ports(run, lambda: 2e9), traces=traces)
     reconcile(Hint(run.url), ports, EvaluationReport(), deadline=math.inf, watch=WATCH)
     checkpoint = ports.checkpoints.load(run.url).checkpoint
-    stored = ports.traces.load(run.url)
+    stored = traces.load(run.url)
     before = encode_trace(stored)
 
     assert len(checkpoint.points) < 1000
@@ -173,6 +175,13 @@ def test_a_look_moves_points_from_the_checkpoint_to_the_trace(run: LocalStorage)
     assert list(stored.lanes["ExplodingTensor"].steps) == list(range(600))
     assert list(stored.lanes[LOSS].steps) == list(range(600))
     assert len(before) < len(encode_trace(stored)) < 40_000
+
+
+def test_without_a_place_for_traces_no_points_are_kept(run: LocalStorage) -> None:
+    ports = memory_ports(run, lambda: 2e9)
+    reconcile(Hint(run.url), ports, EvaluationReport(), deadline=math.inf, watch=WATCH)
+
+    assert ports.checkpoints.load(run.url).checkpoint.points == ()
 
 
 def test_a_trace_that_cannot_be_written_costs_points_and_nothing_else(run: LocalStorage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,10 +39,12 @@ def run(tmp_path: Path) -> LocalStorage:
 
 
 def stored_of(run: LocalStorage, *, with_trace: bool = True) -> Page:
-    ports = memory_ports(run, lambda: NOW)
+    traces = MemoryTraces()
+    ports = replace(memory_ports(run, lambda: NOW), traces=traces)
     reconcile(Hint(run.url), ports, EvaluationReport(), deadline=math.inf, watch=WATCH)
     checkpoint = ports.checkpoints.load(run.url).checkpoint
-    traces = ports.traces if with_trace else MemoryTraces()
+    if not with_trace:
+        traces = MemoryTraces()
     return stored_page(checkpoint, traces, run, datetime.fromtimestamp(NOW, UTC))
 
 

@@ -77,7 +77,7 @@ class EvaluationUnchanged(Rule):
         losses, kinds = with_level(select_losses(step.tensors["losses"], ()), named=False)
         if step.tensors["losses"] and not losses:
             return state, not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
-        losses = [each for each in losses if not _ERRORS.search(each.name)]
+        losses = tuple([each for each in losses if not _ERRORS.search(each.name)])
         followed, finished, trained = follow_losses(state.get("followed", {}), step, losses, None)
         now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
         ranges: dict[str, Any] = dict(state.get("ranges", {}))

@@ -51,7 +51,7 @@ def loss_reads(rule: LossRule, *, between: bool = False) -> Reads:
     return Reads(losses | {"between": LOSSES_BETWEEN} if between and not named else losses)
 
 
-def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
+def losses_with_level(rule: LossRule, step: Step) -> tuple[tuple[Tensor, ...], str]:
     """Return the losses whose level counts, and why there is none."""
     named = bool(rule.collection_names or rule.tensor_regex)
     found, kinds = with_level(step.tensors["losses"], named=named)

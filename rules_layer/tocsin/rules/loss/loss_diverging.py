@@ -109,7 +109,7 @@ class LossDiverging(Rule):
         least = memory.get("least", -math.inf)  # of all but the very first
         lowest, best = loss.lowest, loss.best
         whole, early = loss.highest_of_first(), loss.highest_of_first(3)
-        grown, above = (lowest > _times(each, self.factor) for each in (whole, early))
+        grown, above = lowest > _times(whole, self.factor), lowest > _times(early, self.factor)
         clear = loss.now - loss.start > self.noise * half_range(loss.last)
         back = best is not None and lowest > self.comeback * best > 0 and lowest > 0.8 * whole
         if grown or (above and clear):
@@ -128,7 +128,6 @@ class LossDiverging(Rule):
         if len(last) < self.window:
             return UNDECIDED
         now, first, best = loss.now, loss.start, loss.best
-        size = max(abs(each) for each in as_numbers(loss.first))
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
         if is_loss and _falls_far(memory, now):
             detail = (
@@ -137,10 +136,10 @@ class LossDiverging(Rule):
                 "terms is wrong, or nothing bounds it below"
             )
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
-            return measured(found, now, -FAR * size, "below")
+            return measured(found, now, -FAR * max(_sizes(memory)), "below")
         rise = self._rise(memory)
         before = memory.get("risen") or (is_loss and memory.get("unbounded"))
-        if another_fell(series, point.key) or not (rise.found or before):
+        if not (rise.found or before) or another_fell(series, point.key):
             return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
         if not rise.found:
             return UNDECIDED
@@ -157,8 +156,14 @@ class LossDiverging(Rule):
 
 
 def _falls_far(memory: Memory, now: float) -> bool:
-    sizes = [abs(each) for each in as_numbers(memory["first"])]
-    return now < 0 and falls_without_bound(memory["marks"], max(sizes), max(sizes[:3]))
+    if now >= 0:
+        return False
+    sizes = _sizes(memory)
+    return falls_without_bound(memory["marks"], max(sizes), max(sizes[:3]))
+
+
+def _sizes(memory: Memory) -> list[float]:
+    return [abs(each) for each in as_numbers(memory["first"])]
 
 
 def _times(number: float, factor: float) -> float:
