@@ -8,7 +8,7 @@ from typing import Any
 import tocsin.starting
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from tocsin.alerts import ActReport, parse_message, react
+from tocsin.alerts import ActReport, TryAgain, parse_message, react
 from tocsin.aws.clients import LazyClient
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.installed_rules import load_installed_rules
@@ -26,15 +26,19 @@ tocsin.starting.started()
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handles one SQS message. After an exception SQS delivers it again, up to five times."""
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Handles one SQS message. What fails, SQS delivers again, up to five times."""
     for record in event["Records"]:
         ends = time.time() + context.get_remaining_time_in_millis() / 1000
         try:
             _record(react(parse_message(record["body"]), ports, ends=ends))
-        except Exception:
+        except Exception as error:
             queue.back_off(record)
-            raise
+            if not isinstance(error, TryAgain):  # that is no error: others work on the same run
+                raise
+            logger.info(str(error))
+            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+    return {}
 
 
 def _record(report: ActReport) -> None:

@@ -87,7 +87,10 @@ class Actions(Construct):
         )
         self.act.function.add_event_source(
             sources.SqsEventSource(
-                self.work.queue, batch_size=1, max_concurrency=options.concurrency["act"]
+                self.work.queue,
+                batch_size=1,
+                report_batch_item_failures=True,  # else Lambda slows down for all after a failure
+                max_concurrency=options.concurrency["act"],
             )
         )
         capture.grant_write(self.act, STOP)

@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tocsin.alerts import decode_group
+from tocsin.alerts import CommitConflict, decode_group
 from tocsin.events import BadEvent
 from tocsin.own_messages import encode_flush
 
@@ -23,12 +23,13 @@ def act(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = cold_start(monkeypatch, "act")
     handler = module.handler
 
-    def handle(event: dict[str, Any], context: Context) -> None:
-        handler(event, context)
+    def handle(event: dict[str, Any], context: Context) -> dict[str, Any]:
+        answer: dict[str, Any] = handler(event, context)
         while bodies := deployment.received(deployment.act):
             for each in bodies:
                 if each["tocsin"] == "deliver":
                     handler(record(json.dumps(each)), context)
+        return answer
 
     monkeypatch.setattr(module, "handler", handle)
     return module
@@ -180,6 +181,28 @@ def test_a_message_that_fails_comes_back_soon(
         with pytest.raises(BadEvent):
             act.handler(record("{}", receives), Context())
     assert waits == [15, 45, 900]
+
+
+def test_a_run_that_others_work_on_is_no_error_of_the_function(
+    act: ModuleType, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After errors, Lambda gives all runs fewer invocations."""
+
+    def others_were_faster(*_: object) -> None:
+        raise CommitConflict(RUN)
+
+    waits: list[int] = []
+    monkeypatch.setattr(
+        act.queue.client._client,
+        "change_message_visibility",
+        lambda **asked: waits.append(asked["VisibilityTimeout"]),
+    )
+    monkeypatch.setattr(type(act.ports.groups), "save", others_were_faster)
+    event = record(body())
+    answer = act.handler(event, Context())
+    (message,) = (each["messageId"] for each in event["Records"])
+    assert answer == {"batchItemFailures": [{"itemIdentifier": message}]}
+    assert waits == [15]
 
 
 def test_not_finite_is_counted_not_published(act: ModuleType) -> None:
