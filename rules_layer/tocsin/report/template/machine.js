@@ -88,7 +88,7 @@ function utilization({ rows, x, end, cells }) {
     const own = [...known.subarray(r * x.length, (r + 1) * x.length)], seen = own.filter(Boolean);
     return [name, value(own[0]), value(seen.reduce((sum, cell) => sum + cell, 0) / seen.length), value(own.at(-1))];
   })];
-  return el("div", { class: "panel" }, el("h3", {}, "Utilization of devices"), el("div", { class: "legend" }, el("span", {}, "0 % ", ramp(), " 100 %")), read,
+  return el("div", { class: "panel" }, el("h3", {}, "Utilization of devices"), el("div", { class: "legend" }, el("span", {}, "0 % ", ramp(), " 100 %"), el("span", {}, "minutes since the first")), read,
     el("div", { class: "plot", id: "devices", role: "img", tabindex: 0, "aria-label": "Utilization of each device, minute by minute", onkeydown: keys }, box), asTable(means));
 }
 
