@@ -95,6 +95,7 @@ def test_a_rate_that_falls_further_takes_nothing_back() -> None:
         (run([0.01] * 15 + [50.0] * 15, [2.0] * 15 + [9.0] * 15), VIOLATION),
         (run([5.0] * 30, [2.0 - 0.01 * at for at in range(30)]), HEALTHY),  # and it helps
         (run([0.01] * 26 + [5.0] * 4, FLAT), HEALTHY),  # not often enough
+        (run([5.0] * 30, [0.0] * 30), UNDECIDED),  # a loss that is always 0 has no size
     ],
 )
 def test_too_large(steps: Iterator[Step], expected: Outcome) -> None:

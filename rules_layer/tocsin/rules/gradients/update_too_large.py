@@ -54,9 +54,10 @@ class UpdateTooLarge(Rule):
         least, most = min(state.get("least", loss), loss), max(state.get("most", loss), loss)
         best = loss < state.get("least", loss)
         state |= {"least": least, "most": most}
-        if update is None:
+        size = max(abs(loss), most - least)
+        if update is None or not size:
             return state, UNDECIDED
-        gain = update.gain(max(abs(loss), most - least), math.sqrt(update.steps))
+        gain = update.gain(size, math.sqrt(update.steps))
         large = gain > self.overshoot and not best
         count = state.get("large", 0) + 1 if large else 0
         state |= {"large": count}
