@@ -18,6 +18,9 @@ _OF_EPOCHS: Mapping[str, Mapping[str, Any]] = {
     "LossDiverging": {"window": 4},
 }
 
+_STALLED = "StalledTrainingRule"  # a history that was read to its end shows pauses that are over
+_FROM_START = "Underfitting"  # it compares with the first loss of the training
+
 # What each rule about the machine needs. A row is one step, where a minute is the median of many.
 _ABOUT_MACHINE: tuple[tuple[str, Set[str], Mapping[str, Any]], ...] = (
     ("SlowerThanBefore", {STEP}, {"ratio": 0.5}),
@@ -34,7 +37,10 @@ def watch_of_history(columns: Columns) -> bytes:
     """
     fitted: dict[str, Mapping[str, Any]] = dict(_OF_EPOCHS) if columns.coarse else {}
     fitted["ExplodingTensor"] = {"tensor_regex": _named(columns.finite)}
-    rules = [RuleConfig(name, None, fitted.get(name, {})) for name in _recommended()]
+    left_out = {_STALLED} if columns.finished else set()
+    left_out |= {_FROM_START} if columns.continues else set()
+    names = (name for name in _recommended() if name not in left_out)
+    rules = [RuleConfig(name, None, fitted.get(name, {})) for name in names]
     rules += [
         RuleConfig(name, None, parameters)
         for name, kinds, parameters in _ABOUT_MACHINE

@@ -201,6 +201,8 @@ def _read_other(
 
 def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) -> Tensor:
     """As much of the tensor as the read asks for; mostly that is all there is."""
+    if read.detail is None and tensor.value is None and not tensor.previous:
+        return tensor
     summary, value, previous = tensor.summary, tensor.value, tensor.previous[: read.back]
     if read.detail is not None and not answers(summary, read.detail):
         summary = with_details(summary, details.get(read.detail, TensorSummary()))

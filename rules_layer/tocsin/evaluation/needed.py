@@ -48,6 +48,8 @@ class NeededTensor:
         if entry.start is None and not self.reductions and not self.past:
             return  # known by its summary, as most are
         summary = entry.summary or _UNKNOWN
+        if not (self.past or chosen.values or chosen.details or _lacks(summary, chosen.fields)):
+            return
         whole = chosen.values or _lacks(summary, chosen.updates)
         details = tuple(detail for detail in chosen.details if not answers(summary, detail))
         if entry.start is None:

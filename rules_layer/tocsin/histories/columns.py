@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
+from statistics import median
 
 from tocsin.histories.counters import is_epoch
 from tocsin.histories.machine import Measured
@@ -16,6 +18,7 @@ from tocsin.histories.table import BY_ORDER
 from tocsin.model import Role
 
 _FINE_STEPS = 2000  # from this step on, steps are not those of evaluations alone
+_MISSING = 10  # saves before the first one
 _SHOWN_DIGITS = 7  # of a learning rate, which is surely 0 if it has so many
 
 
@@ -27,16 +30,20 @@ class Columns:
     scores: metrics that should rise: of evaluations, or of training where there are no others.
     measured: the kinds of those about the machine.
     coarse: whether a save stands for an epoch, or for as much as is between two evaluations.
+    continues: whether it begins long after step 0, so that the start of the training is missing.
+    finished: whether it was read to its end, and is not followed.
     """
 
     finite: tuple[str, ...]
     scores: tuple[str, ...]
     measured: frozenset[str]
     coarse: bool
+    continues: bool = False
+    finished: bool = False
 
 
 def columns_of(
-    scalars: Sequence[Scalar], counter: str, measured: Mapping[str, Measured]
+    scalars: Sequence[Scalar], counter: str, measured: Mapping[str, Measured], *, finished: bool
 ) -> Columns:
     """Return what a history has. ``counter`` says what counts its steps."""
     names = dict.fromkeys(scalar.name for scalar in scalars)
@@ -54,7 +61,15 @@ def columns_of(
         tuple(map(with_phase_first, evaluated or scores)),
         frozenset(column.kind for column in measured.values()),
         coarse=not fine or often,
+        continues=_begins_late(sorted(steps)),
+        finished=finished,
     )
+
+
+def _begins_late(steps: Sequence[int]) -> bool:
+    """Return whether there is room for many saves before the first one."""
+    apart = [after - before for before, after in pairwise(steps)]
+    return bool(apart) and steps[0] > _MISSING * median(apart)
 
 
 def without_rounded_rates(scalars: Iterable[Scalar], roles: Mapping[str, Role]) -> Iterator[Scalar]:

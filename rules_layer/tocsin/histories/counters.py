@@ -16,7 +16,8 @@ _FINE = (
     "currentstep", "currentsteps", "step", "steps", "trainstep", "trainsteps", "stepnum",
     "optimizerstep", "optimstep", "numupdates", "nupdates", "update", "updates",
     "totaltimesteps", "timesteps", "timestep", "timestepstotal", "numtimesteps",
-    "totalenvinteracts", "totalsteps", "envsteps", "envstep", "frames", "numsteps",
+    "totalenvinteracts", "totalsteps", "envsteps", "envstep", "agentsteps", "agentstep", "frames",
+    "numsteps",
     "trainingiteration", "itération", "iteración", "iteração", "шаг", "步数", "迭代",
 )  # fmt: skip
 _WITHIN_EPOCH = ("batch", "batchidx", "batchnum", "batchindex", "minibatch", "batchno", "batchid")

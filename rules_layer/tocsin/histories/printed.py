@@ -49,8 +49,8 @@ _PAIR = re.compile(
 )
 _MEASURE = (
     r"(?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test|eval|avg|average|mean|total|lm|nll|ce|kl|"
-    r"smoothed|running)[ _/]?)*(?:loss\w*|acc(?:uracy)?(?:@\d)?|ppl|perplexity|lr|error|rmse|mse|"
-    r"mae|gnorm|grad[_ ]norm|time|data|bpc)"
+    r"smoothed|running|top-?\d)[ _/]?)*(?:loss\w*|acc(?:uracy)?(?:@\d)?|(?:prec|err)@\d|ppl|"
+    r"perplexity|lr|error|rmse|mse|mae|gnorm|grad[_ ]norm|time|data|bpc)"
 )
 _BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE}),?\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
 # Lines that name their numbers otherwise: of darknet, and of DL4J, whose score is the loss.
@@ -67,6 +67,20 @@ _PHASE = re.compile(
     r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|"
     r"eval(?:uat(?:ion|ing))?|dev)(?![\w/])(?!\s+[\d.]+\s?s(?:ec|\b))",  # "train 3.2s": how long
     re.IGNORECASE,
+)
+# A line without numbers, after which those of an evaluation come: "testing in eval mode".
+_ANNOUNCES = re.compile(
+    r"(?:\w+:)?\W*(?:(?:start(?:ing|ed)?|begin(?:ning)?|run(?:ning)?|performing|now|the)\W+)*"
+    r"(eval(?:uat(?:e|ing|ion))?|validat(?:e|ing|ion)|test(?:ing)?)"
+    r"(?:\W+(?:(?:in\W+)?eval\W+mode|mode|phase|results?|(?:the\W+)?model|"
+    r"on\W+(?:the\W+)?(?:val\w*|dev|test)(?:\W+(?:set|data\w*))?))?\W*",
+    re.IGNORECASE,
+)
+_TRAINS = re.compile(r"(?<![\w/])train(?:ing)?(?![\w/])", re.IGNORECASE)
+# What is written otherwise than it is meant: TensorFlow's evaluations, and a number in a name.
+_MEANT = (
+    (re.compile(r"^(?:\w+:)?Saving dict for (?=global step)"), "eval "),
+    (re.compile(r"(?<![\w@-])(top) (?=\d)", re.IGNORECASE), r"\1"),
 )
 # What follows was the best so far, and is printed where it was found.
 _RESTATES = re.compile(
@@ -96,6 +110,7 @@ class Printed:
         self._at: dict[str, float] = {}
         self._names: set[str] = set()  # that have a number there
         self._evaluation = ""  # that the last line with a counter began: "Eval epoch: 4"
+        self._announced = False  # by a line without numbers; they have not come yet
         self._bar: Row | None = None  # of the last line, whose progress bar is not full
         self._bars = 0  # that were not full, in a row
 
@@ -126,9 +141,12 @@ class Printed:
         if any(self._at.get(name) != at for name, at in counters.items()):
             self._names = set()
         self._at |= counters
-        if counters:
+        if not counters and not values:
+            self._listen(line)
+        elif counters and not (values and self._announced):
             self._evaluation = "" if values else _evaluation_of(line)
-        elif self._evaluation:
+        if values and self._evaluation:
+            self._announced = False
             values = {
                 name if has_phase(name) else f"{self._evaluation}/{name}": value
                 for name, value in values.items()
@@ -140,6 +158,14 @@ class Printed:
         self._names |= values.keys()
         alone = again and (sums_up or not any(map(is_loss, values)))
         return values if alone else {**self._at, **values}
+
+    def _listen(self, line: str) -> None:
+        """Notice where a line without numbers says that an evaluation begins, or training."""
+        text = _LEAD.sub("", line)
+        if found := _ANNOUNCES.fullmatch(text):
+            self._evaluation, self._announced = found[1].lower(), True
+        elif _TRAINS.search(text):
+            self._evaluation, self._announced = "", False
 
     def _after_bar(self, row: Row, line: str) -> Iterator[Row]:
         """The rows up to this line. The last update of a bar before its full one is left out, if
@@ -185,6 +211,8 @@ def looks_printed(text: str) -> bool:
 def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the counters of a line, and the numbers that have a name."""
     text = _LEAD.sub("", line)
+    for pattern, meant in _MEANT:
+        text = pattern.sub(meant, text)
     for form in _FORMS:
         if found := form.search(text):
             named = {name: float(value) for name, value in found.groupdict().items()}

@@ -126,7 +126,7 @@ class HistoryRun:
         if not self._roles:
             self._measured = measured_columns(scalars)
         if self._add(scalars):
-            self._configured(scalars)
+            self._configured(scalars, finished=False)
             self._found = self._now() if self._grown > 0 else self._found
             self._grown = self._now()
         is_quiet = self._now() - self._grown >= QUIET
@@ -150,15 +150,16 @@ class HistoryRun:
         )
         chosen = _chosen(path, found, self._choices.training)
         read_as(described(self._reader, chosen, found, roles))
-        self._configured(chosen.scalars)
+        self._configured(chosen.scalars, finished=True)
         self._add(without_rounded_rates(chosen.scalars, roles))
         self._write(sorted(self._steps))
         self._writer.close()
 
-    def _configured(self, scalars: Sequence[Scalar]) -> None:
+    def _configured(self, scalars: Sequence[Scalar], *, finished: bool) -> None:
         """Writes the history's own configuration, once."""
         if self._configure is not None:
-            columns = columns_of(scalars, self._reader.describe()[1], self._measured)
+            counter = self._reader.describe()[1]
+            columns = columns_of(scalars, counter, self._measured, finished=finished)
             self.storage.write(WATCH, self._configure(columns))
             self._configure = None
 

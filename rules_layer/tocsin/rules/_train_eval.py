@@ -66,6 +66,7 @@ class FinishedEvaluation:
     ``train_level``: the median of the last three training losses.
     ``first``: the cost of the first evaluation.
     ``best``: the lowest level so far.
+    ``steady``: the lowest level of three evaluations: one that is low by chance does not count.
     ``train_at_best``: the training level at the evaluation with the best level.
     ``recovered``: the largest rise from a best that was followed by a new best.
     ``costs``: the last evaluations, this one included.
@@ -80,6 +81,7 @@ class FinishedEvaluation:
     train_level: float | None
     first: float
     best: float
+    steady: float
     train_at_best: float | None
     recovered: float
     costs: Sequence[float]
@@ -116,16 +118,16 @@ class FinishedEvaluation:
         return self.first - self.best > max(self.clear, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
-        """Return whether the loss is clearly above its best.
+        """Return whether the loss is clearly above its best, of three evaluations.
 
         The rise must be more than its noise and earlier rises. It must also be this share of the
         fall before; or if the loss had hardly fallen, as much as that, and ``_LEAST`` of the best.
         Three quarters of the best are always enough.
         """
-        fell = self.first - self.best
-        by = share * fell if self.improved else max(fell, _LEAST * abs(self.best))
-        least = max(min(by, _ENOUGH * abs(self.best)), self.clear, _RECOVERED * self.recovered)
-        return self.level > self.best and self.level - self.best >= least
+        fell = self.first - self.steady
+        by = share * fell if self.improved else max(fell, _LEAST * abs(self.steady))
+        least = max(min(by, _ENOUGH * abs(self.steady)), self.clear, _RECOVERED * self.recovered)
+        return self.level > self.steady and self.level - self.steady >= least
 
     @property
     def train_rise(self) -> float:
@@ -273,15 +275,20 @@ def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
     """Return the memory of a validation loss after the end of an evaluation."""
     past = [*memory.get("past", ()), [_rounded(memory["mean"]), _rounded(train)]][-_PAST:]
     level, train_level = _levels(past)
-    new = {"first": memory["mean"], "best": level, "train_at_best": train_level, "top": level}
+    new = {"first": past[0][0], "best": level, "train_at_best": train_level, "top": level}
     known = {**new, "wander": 0.0, **memory}
+    count = memory.get("count", 0) + 1
+    before = known.pop("steady", known["best"])
+    steady = min(level, before) if count > _SMOOTH else level
     if level < known["best"]:
         wander = max(known["wander"], known["top"] - known["best"])
         known |= {"best": level, "train_at_best": train_level, "top": level, "wander": wander}
     elif known["train_at_best"] is None:
         known["train_at_best"] = train_level
+    if steady > known["best"]:
+        known["steady"] = steady
     top = max(known["top"], level)
-    return {**known, "top": top, "n": 0, "past": past, "count": memory.get("count", 0) + 1}
+    return {**known, "top": top, "n": 0, "past": past, "count": count}
 
 
 def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
@@ -297,6 +304,7 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
         train_level=train_level,
         first=memory["first"],
         best=memory["best"],
+        steady=memory.get("steady", memory["best"]),
         train_at_best=memory["train_at_best"],
         recovered=memory["wander"],
         costs=[cost for cost, _ in past],

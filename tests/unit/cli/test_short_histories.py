@@ -136,6 +136,29 @@ def test_a_history_that_has_ended_is_not_stalled(tocsin, tmp_path: Path) -> None
     assert fired == set()
 
 
+def test_nor_is_one_whose_last_save_came_late(tocsin, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    times = [*(100 * at for at in range(30)), 9000]
+    rows = (
+        {"step": at, "_timestamp": 1.7e9 + time, "loss": 2 - at / 20}
+        for at, time in enumerate(times)
+    )
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert verdicts(tocsin, path)[0] == set()
+
+
+@pytest.mark.parametrize(("first", "fires"), [(0, {"Underfitting"}), (9000, set())])
+def test_a_history_without_the_start_of_its_training(
+    tocsin, tmp_path: Path, first: int, fires: set[str]
+) -> None:
+    """A loss that has long been low falls slowly: that is no underfitting."""
+    path = tmp_path / "log.csv"
+    noise = Random(1)
+    rows = (f"{first + 10 * at},{4.6 - at / 5000 + noise.gauss(0, 0.02)}" for at in range(300))
+    path.write_text("step,loss\n" + "\n".join(rows))
+    assert verdicts(tocsin, path)[0] & {"Underfitting"} == fires
+
+
 UNEVEN = Random(2)
 STEADY = [0.2 * UNEVEN.uniform(0.7, 1.5) for _ in range(60)]
 LEARNED = [0.2 + 2 * 0.95**at for at in range(60)]

@@ -67,6 +67,26 @@ from .test_tables import curve, read
         ("Epoch 5 Train Loss: 0.5 Val Acc: 87.5%", {"epoch": 5}, {"Val Acc": 87.5}),
         ("[000500/50000] X4K | loss 0.05 | batch 16", {"done": 500}, {"loss": 0.05}),
         ("Epoch 2, Loss: nan", {"epoch": 2}, {}),
+        (
+            "Epoch 3 Loss: 1.5 Top 1 Accuracy: 55.5 Top 5 Accuracy: 80.5",
+            {"epoch": 3},
+            {"Loss": 1.5, "Top1 Accuracy": 55.5, "Top5 Accuracy": 80.5},
+        ),
+        (
+            "Epoch 3 top-1 acc 55.5 top-5 acc 80.5",
+            {"epoch": 3},
+            {"top-1 acc": 55.5, "top-5 acc": 80.5},
+        ),
+        (
+            "step 3 Prec@1 55.5 (50.0) Prec@5 80.5 (75.0)",
+            {"step": 3},
+            {"Prec@1": 55.5, "Prec@5": 80.5},
+        ),
+        (
+            "INFO:tensorflow:Saving dict for global step 500: eval_auc = 0.75, loss = 0.5",
+            {"step": 500},
+            {"eval_auc": 0.75, "eval/loss": 0.5},
+        ),
         ("saved to /tmp/epoch_3.pt in 2.5s", {}, {}),
     ],
 )
@@ -162,6 +182,51 @@ def test_lines_after_the_beginning_of_an_evaluation_are_of_it(tmp_path: Path) ->
     run, _ = read(path)
     assert curve(run, "mean_loss") == {0: 4.0, 1: 3.0, 2: 2.0, 3: 1.0}
     assert curve(run, "eval/mean_loss") == {0: 6.0, 1: 5.0, 2: 4.0, 3: 3.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "prefix"),
+    [
+        ("testing in eval mode……\n", "Now continue training……\n", "testing/"),
+        ("INFO:tensorflow:***** Running evaluation *****\n", "", "evaluation/"),
+        ("Evaluating...\n", "", "evaluating/"),
+        ("Start validation on the test set:\n", "", "validation/"),
+        ("The validation set has no labels\n", "", ""),
+        ("Validation took very long\n", "", ""),
+        ("Evaluating...\nTraining goes on\n", "", ""),
+    ],
+)
+def test_a_sentence_announces_an_evaluation(
+    tmp_path: Path, before: str, after: str, prefix: str
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "".join(
+            f"epoch: {epoch}, loss: {4 - epoch}\n{before}epoch: {epoch}, loss: {6 - epoch}\n{after}"
+            for epoch in range(4)
+        )
+    )
+    run, _ = read(path)
+    if prefix:
+        assert curve(run, "loss") == {0: 4.0, 1: 3.0, 2: 2.0, 3: 1.0}
+        assert curve(run, f"{prefix}loss") == {0: 6.0, 1: 5.0, 2: 4.0, 3: 3.0}
+    else:
+        assert [*curve(run, "loss").values()] == [4, 6, 3, 5, 2, 4, 1, 3]
+
+
+def test_an_evaluation_of_several_lines_that_a_sentence_announces(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "".join(
+            f"step {at}: loss = {9 - at}\n***** Eval results *****\n  loss = {19 - at}\n"
+            f"  accuracy = 0.{at}\n"
+            for at in range(1, 5)
+        )
+    )
+    run, _ = read(path)
+    assert curve(run, "loss") == {1: 8.0, 2: 7.0, 3: 6.0, 4: 5.0}
+    assert curve(run, "eval/loss") == {1: 18.0, 2: 17.0, 3: 16.0, 4: 15.0}
+    assert curve(run, "eval/accuracy") == {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4}
 
 
 def test_rows_without_a_loss_do_not_decide_what_counts(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_the_hook_marks_losses_that_compete() -> None:
     ],
 )
 def test_critics_of_an_actor_are_no_adversaries(names: tuple[str, ...], kinds: str) -> None:
-    assert with_level(map(loss, names), named=False) == ([], kinds)
+    assert with_level(tuple(map(loss, names)), named=False) == ((), kinds)
 
 
 @pytest.mark.parametrize("rule", [LossNotDecreasing, LossWorse, Underfitting])

@@ -248,6 +248,18 @@ def test_outcomes(run: Any, train: Any, validation: Any, expected: Any) -> None:
     assert [verdict.outcome for verdict in ends(rule(), run(train, validation))] == expected
 
 
+@pytest.mark.parametrize(
+    ("begins", "expected"),
+    [((0.3, 1.1, 0.9, 0.8), None), ((1.0, 0.35, 0.9, 0.8), None), ((0.4, 0.35, 0.3, 0.5), 8)],
+    ids=["a lucky first", "a lucky second", "no luck"],
+)
+def test_a_low_evaluation_at_the_start_is_luck(
+    run: Any, begins: Sequence[float], expected: int | None
+) -> None:
+    validation = (*begins, 0.7, 0.68, 0.66, 0.64, 0.62, 0.61, 0.6, 0.6)
+    assert first_end(rule(), run(FALLS, validation)) == expected
+
+
 RISES = tuple(1.0 * 1.04**at for at in range(12))
 
 

@@ -193,8 +193,8 @@ def test_metrics_count_if_they_are_losses_by_name(make_tensor: MakeTensor) -> No
     )
     metrics = [make_tensor(name, 1.0, role=Role.METRIC) for name in names]
     loss = make_tensor("anything", 1.0, role=Role.LOSS)
-    assert select_losses([loss, *metrics], ()) == [loss, *metrics[:6]]
-    assert select_losses([loss, *metrics], ("auc",)) == [loss, *metrics]
+    assert select_losses((loss, *metrics), ()) == (loss, *metrics[:6])
+    assert select_losses((loss, *metrics), ("auc",)) == (loss, *metrics)
 
 
 def test_few_series_are_followed(make_step: MakeStep) -> None:

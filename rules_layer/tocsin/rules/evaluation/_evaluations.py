@@ -15,6 +15,7 @@ from tocsin.rules.evaluation._scores import are_better, follow_scores
 from tocsin.rules.evaluation._starts import Start, is_known, with_starts
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, sites
 
+_NOTHING: State = {}  # one object: rules that follow the same share what is computed of it
 _TOGETHER = 3  # evaluations whose median counts
 
 
@@ -70,10 +71,10 @@ def follow_evaluations(
     """
     losses = select_losses(step.tensors["losses"], regex)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, direction)
-    starts = state.get("starts", {})
+    starts = state.get("starts", _NOTHING)
     starts = with_starts(starts, step, trained, followed) if with_start else starts
     won = _with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
-    scores: State = state.get("scores", {})
+    scores: State = state.get("scores", _NOTHING)
     if with_start and not regex:
         scores = follow_scores(scores, step, step.tensors["losses"], finished)
     after = {"losses": followed, "starts": starts, "won": won, "scores": scores}

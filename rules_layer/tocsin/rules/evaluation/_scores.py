@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Role
 from tocsin.rules._rule import State, Step, Tensor
 from tocsin.rules._series import should_rise
+from tocsin.rules._shared import shared
 from tocsin.rules._train_eval import FinishedEvaluation, classify_loss, follow_losses
 
 
+@shared
 def follow_scores(
-    state: State, step: Step, tensors: Iterable[Tensor], losses: Iterable[FinishedEvaluation]
+    state: State,
+    step: Step,
+    tensors: tuple[Tensor, ...],
+    losses: tuple[FinishedEvaluation, ...],
 ) -> State:
     """Add the scores of evaluations in a step, and mark their levels at each loss's best.
 

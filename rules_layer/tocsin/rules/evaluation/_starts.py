@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from tocsin.rules._rule import Step
+from tocsin.rules._rule import State, Step
 from tocsin.rules._series import Point
+from tocsin.rules._shared import shared
 from tocsin.rules._train_eval import classify_loss
 
 _SAVES = 3  # that a start has
@@ -16,8 +16,9 @@ Start = tuple[float, float, int]
 """The largest of the first saves, their mean and number; below 0 where there is no start."""
 
 
+@shared
 def with_starts(
-    starts: Mapping[str, Start], step: Step, trained: Iterable[Point], followed: Mapping[str, Any]
+    starts: Mapping[str, Start], step: Step, trained: tuple[Point, ...], followed: State
 ) -> dict[str, Start]:
     """Add the training losses of a step, by their names beside those of evaluations.
 
