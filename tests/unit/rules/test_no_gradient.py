@@ -40,7 +40,8 @@ def a_step(at: int, means: dict[str, float | None], loss: float | None, mode: Mo
         (steps([(1.0, 1.0)] * 30 + [(0.0, 0.0)] * 10), VIOLATION),  # it died
         (steps([(0.0, 0.0)] * 20 + [(1.0, 1.0)]), HEALTHY),
         (steps([(0.0, None)] * 20), HEALTHY),  # not finite, or not known
-        (steps([(0.0, 0.0)] * 20, loss=0.0), NOT_APPLICABLE),  # a margin that is kept
+        (steps([(0.0, 0.0)] * 10, loss=0.0), VIOLATION),
+        (steps([(0.0, 0.0)] * 9, loss=0.0), UNDECIDED),
         (steps([(0.0, 0.0)] * 20, loss=None), NOT_APPLICABLE),
         (steps([()] * 20), NOT_APPLICABLE),
         (steps([(0.0, 0.0)] * 20, mode=Mode.EVAL), NOT_APPLICABLE),
@@ -48,6 +49,17 @@ def a_step(at: int, means: dict[str, float | None], loss: float | None, mode: Mo
 )
 def test_gradients(run: Iterator[Step], expected: Any) -> None:
     assert outcomes(NoGradient(), run)[-1] is expected
+
+
+def test_a_margin_that_is_kept() -> None:
+    run = [a_step(0, {"gradient/w": 0.1}, 0.3, Mode.TRAIN)]
+    run += [a_step(at, {"gradient/w": 0.0}, 0.0, Mode.TRAIN) for at in range(1, 20)]
+    assert outcomes(NoGradient(), run)[1:] == [NOT_APPLICABLE] * 19
+
+
+def test_a_loss_that_was_always_zero() -> None:
+    last = list(judged(NoGradient(), steps([(0.0, 0.0)] * 10, loss=0.0)))[-1]
+    assert last.detail.endswith("were 0 in 10 consecutive saves, as was the loss")
 
 
 @pytest.mark.parametrize(("loss", "named"), [(14.5, True), (3.0, False)])

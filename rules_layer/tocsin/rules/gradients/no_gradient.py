@@ -22,8 +22,8 @@ class NoGradient(Rule):
 
     Gradients of the same step are judged together, so optimizers that take turns are judged
     separately. Fires when all of them were zero in ``saves`` consecutive saves, and a loss of the
-    same step was not. A loss of zero, such as a satisfied margin, has no gradient either. Names the
-    learning rate if the loss is more than twice the first one.
+    same step was not, or was always zero. A loss that has become zero, such as a satisfied margin,
+    has no gradient either. Names the learning rate if the loss is more than twice the first one.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class NoGradient(Rule):
     options: ClassVar[Mapping[str, Any]] = {"resolve": 3}
     causes: ClassVar[str] = (
         "All units of a layer are dead or saturated, because weights, inputs or a first update "
-        "were too large; the gradient is multiplied by zero or clipped to it; or the loss does not"
-        " depend on the parameters."
+        "were too large; the gradient is multiplied by zero or clipped to it; the loss does not "
+        "depend on the parameters; or it compares nothing, as a cross-entropy over one class."
     )
     advice: ClassVar[str] = (
         "Look at the outputs of each layer for one batch: ReLUs that are all 0, tanh and sigmoid "
@@ -60,7 +60,9 @@ class NoGradient(Rule):
         if step.mode not in TRAINING:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
         gradients = [each for each in step.tensors["gradients"] if each.summary.size]
-        if not gradients or not any(each.summary.abs_mean for each in step.tensors["losses"]):
+        sizes = [each.summary.abs_mean for each in step.tensors["losses"]]
+        always_zero = state.get("loss", 0.0) == 0 and not any(sizes) and 0 in sizes
+        if not gradients or not (any(sizes) or always_zero):
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a loss other than 0")
         first = gradients[0]
         key = f"{first.worker}/{first.name}"[-_NAME:]
@@ -69,20 +71,19 @@ class NoGradient(Rule):
             groups.pop(key, None)
         elif key in groups or len(groups) < _MOST_GROUPS:
             groups[key] = groups.get(key, 0) + 1
-        loss = sum(each.summary.abs_mean or 0.0 for each in step.tensors["losses"])
-        state = {"groups": groups, "loss": state.get("loss", rounded(loss))}
-        return state, self._judged(groups, first, _risen(state["loss"], loss, step))
+        loss = sum(size or 0.0 for size in sizes)
+        state = {"groups": groups, "loss": state.get("loss") or rounded(loss)}
+        how = ", as was the loss" if always_zero else ", although the loss was not"
+        how += _risen(state["loss"], loss, step)
+        return state, self._judged(groups, first, how)
 
-    def _judged(self, groups: Mapping[str, int], tensor: Tensor, risen: str) -> Verdict:
+    def _judged(self, groups: Mapping[str, int], tensor: Tensor, how: str) -> Verdict:
         """Judge the group that was zero in most saves, also at a save of another one."""
         key = max(groups, key=lambda of: groups[of], default="")
         zeros = groups.get(key, 0)
         if zeros < self.saves:
             return measured(HEALTHY, zeros, self.saves) if not zeros else UNDECIDED
-        detail = (
-            f"all gradients saved with {key} were 0 in {zeros} consecutive saves, although the "
-            f"loss was not{risen}"
-        )
+        detail = f"all gradients saved with {key} were 0 in {zeros} consecutive saves{how}"
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, saves=zeros)
         return measured(found, zeros, self.saves)
 
