@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from tocsin.rules._advice import advice_for, page_of
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
     ENTRY_POINTS,
@@ -38,7 +39,6 @@ from tocsin.rules._rule import (
     Tensor,
     tensor_key,
 )
-from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 
 __all__ = [

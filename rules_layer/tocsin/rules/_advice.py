@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tocsin.installing import page
+from tocsin.rules._loss_names import is_metric_of_trees
 from tocsin.rules._rule import Rule
-from tocsin.rules._train_eval import is_metric_of_trees
 
 SMALLER_ETA = (
     "Lower eta (learning_rate), whose default is 0.3: above 1 each round overshoots. Check labels "

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from tocsin.model import Role
 from tocsin.rules._kinds import with_level
+from tocsin.rules._loss_names import classify_loss, select_losses
 from tocsin.rules._rule import Observation, Read, Step
 from tocsin.rules._series import SCALAR_FIELDS, TRAINING, points
-from tocsin.rules._train_eval import classify_loss, select_losses
 
 TRAINED, EVALUATED, GRADIENTS, SECONDS = "train", "eval", "gradients", "seconds"
 

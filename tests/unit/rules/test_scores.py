@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tocsin.model import Mode, Role
 from tocsin.rules import Step, Tensor
-from tocsin.rules._train_eval import follow_losses, select_losses
+from tocsin.rules._loss_names import select_losses
+from tocsin.rules._train_eval import follow_losses
 from tocsin.rules.evaluation._scores import are_better, follow_scores
 
 MakeTensor = Callable[..., Tensor]

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from tocsin.model import HELD_OUT, TRAINED, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._train_eval import (
-    FinishedEvaluation,
-    classify_loss,
-    follow_losses,
-    select_losses,
-)
+from tocsin.rules._loss_names import classify_loss, select_losses
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses
 
 TRAIN, EVAL, PREDICT, GLOBAL = Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.GLOBAL
 

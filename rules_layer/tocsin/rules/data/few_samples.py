@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Mode, Reason, Role, Verdict
 from tocsin.rules import Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._kinds import with_level
-from tocsin.rules._train_eval import follow_losses, read_losses, select_losses
+from tocsin.rules._loss_names import read_losses, select_losses
+from tocsin.rules._train_eval import follow_losses
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.data._samples import (
     SAMPLES,

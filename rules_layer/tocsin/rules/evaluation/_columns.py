@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tocsin.model import TRAINED, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
+from tocsin.rules._loss_names import classify_loss, select_losses
 from tocsin.rules._rule import Read, State, Step, Tensor
 from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss, select_losses
 from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,

@@ -8,9 +8,10 @@ from statistics import median
 from typing import Any
 
 from tocsin.model import Mode
+from tocsin.rules._loss_names import read_losses, select_losses
 from tocsin.rules._rule import Reads, State, Step, Tensor
 from tocsin.rules._series import Direction, Point
-from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, read_losses, select_losses
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses
 from tocsin.rules.evaluation._scores import are_better, follow_scores
 from tocsin.rules.evaluation._starts import Start, is_known, with_starts
 from tocsin.rules.skill._pairing import MOST_SITES, SKILLS, sites

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Role
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import State, Step, Tensor
 from tocsin.rules._series import should_rise
 from tocsin.rules._shared import shared
-from tocsin.rules._train_eval import FinishedEvaluation, classify_loss, follow_losses
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses
 
 
 @shared

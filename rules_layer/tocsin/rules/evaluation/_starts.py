@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import State, Step
 from tocsin.rules._series import Point
 from tocsin.rules._shared import shared
-from tocsin.rules._train_eval import classify_loss
 
 _SAVES = 3  # that a start has
 _SOON = 40  # steps in which the first of them must be

@@ -8,8 +8,9 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._kinds import with_level
+from tocsin.rules._loss_names import select_losses
 from tocsin.rules._rule import State, Step
-from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, select_losses
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses
 from tocsin.rules._verdicts import HEALTHY, measured, violation, worst_verdict
 from tocsin.rules.evaluation._starts import is_known, with_starts
 

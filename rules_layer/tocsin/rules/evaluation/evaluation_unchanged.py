@@ -9,13 +9,8 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._kinds import with_level
-from tocsin.rules._train_eval import (
-    FinishedEvaluation,
-    classify_loss,
-    follow_losses,
-    read_losses,
-    select_losses,
-)
+from tocsin.rules._loss_names import classify_loss, read_losses, select_losses
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses
 from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,

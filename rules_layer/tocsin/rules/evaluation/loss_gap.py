@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._advice import SIMPLER_TREES
-from tocsin.rules._train_eval import read_losses
+from tocsin.rules._loss_names import read_losses
 from tocsin.rules._verdicts import measured, violation
 from tocsin.rules.evaluation._boosted import TREES, judge_boosted
 from tocsin.rules.evaluation._untrained import judge_by_start

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._kinds import with_level
+from tocsin.rules._loss_names import read_losses, select_losses
 from tocsin.rules._series import TRAINING
-from tocsin.rules._train_eval import read_losses, select_losses
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.data._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules.evaluation._restart import WEIGHTS, has_restarted

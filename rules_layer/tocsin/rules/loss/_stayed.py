@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import State, Step, Tensor
 from tocsin.rules._series import Direction, points
 from tocsin.rules._sketch import deviation, sketched
-from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._window import rounded
 
 _MOST = 4  # losses of each kind

@@ -23,8 +23,8 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._baseline import COMPARED, EVALUATED, GRADIENTS, SECONDS, observed, seconds
+from tocsin.rules._loss_names import without_prefix
 from tocsin.rules._series import TRAINING
-from tocsin.rules._train_eval import without_prefix
 from tocsin.rules._verdicts import worst_verdict
 from tocsin.rules._window import in_digits
 from tocsin.rules.loss._beside import Level, level_at, own_level, remembered, same_scale

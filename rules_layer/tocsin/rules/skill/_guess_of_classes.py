@@ -8,9 +8,9 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import Read, Step, Tensor
 from tocsin.rules._series import TRAINING, points
-from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation
 from tocsin.rules._window import rounded
 

@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import Read, Step, Tensor
 from tocsin.rules._series import SCALAR_FIELDS, Point, points
 from tocsin.rules._sketch import deviation, sketched
-from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, not_applicable, violation
 from tocsin.rules._window import rounded
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Reason, Verdict
+from tocsin.rules._loss_names import classify_loss
 from tocsin.rules._rule import Step
 from tocsin.rules._series import MOST_SERIES, points
-from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, violation, worst_verdict
 
 # XGBoost's, and names that say which curve: "auc" alone may be that of precision and recall.
