@@ -36,8 +36,8 @@ class NoGradient(Rule):
     options: ClassVar[Mapping[str, Any]] = {"resolve": 3}
     causes: ClassVar[str] = (
         "All units of a layer are dead or saturated, because weights, inputs or a first update "
-        "were too large; the gradient is multiplied by zero or clipped to it; the loss does not "
-        "depend on the parameters; or it compares nothing, as a cross-entropy over one class."
+        "were too large. Or the gradient is multiplied by zero or clipped to it. Or the loss does "
+        "not depend on the parameters, as a cross-entropy over a single class."
     )
     advice: ClassVar[str] = (
         "Look at the outputs of each layer for one batch: ReLUs that are all 0, tanh and sigmoid "
