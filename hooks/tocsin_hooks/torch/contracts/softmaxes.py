@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tocsin_hooks.torch import autograd
@@ -23,8 +23,11 @@ def has_log_softmax(prediction: Any) -> bool:
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
-def broken_by_softmax(loss: Any) -> Iterator[str]:
-    """The contracts that the softmaxes break of which a loss is computed."""
+def broken_by_softmax(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
+    """The contracts that the softmaxes break of which a loss is computed, and of a model's
+    ``outputs``."""
+    if any(_is_over_batch_of_one(each) for each in outputs):
+        yield "softmax_over_batch"
     if _has_softmax_twice(loss):
         yield "softmax_twice"
     if _has_cosines(loss):
@@ -44,6 +47,16 @@ def _has_softmax_twice(loss: Any) -> bool:
             if outer is not None and outer.axis == twice.axis:
                 return True
     return False
+
+
+def _is_over_batch_of_one(output: Any) -> bool:
+    """Return whether several scores of a single sample are made probabilities along the batch: each
+    is 1, and has no gradient."""
+    node = before_views(output.grad_fn)
+    softmax = softmax_of(node) if name_of(node) in _SHARES else None
+    if softmax is None or len(softmax.shape) != 2:
+        return False
+    return softmax.axis == 0 and softmax.shape[0] == 1 < softmax.shape[1]
 
 
 def _has_cosines(loss: Any) -> bool:
