@@ -236,7 +236,7 @@ FAULTS = {
         ),
     ),
     "softmax_over_batch": (net(4, nn.LogSoftmax(0)), lambda m, x, y: F.nll_loss(m(x), y)),
-    "softmax_over_batch of one": (  # of a policy, for example
+    "softmax_single_class of one sample": (  # of a policy, for example
         net(4, nn.Softmax(0)),
         lambda m, x, y: -torch.distributions.Categorical(m(x[:1])).log_prob(y[:1]).sum(),
     ),

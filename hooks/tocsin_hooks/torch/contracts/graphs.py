@@ -25,7 +25,6 @@ class LossGraphs:
         if not self._found.step.saving or not isinstance(loss, torch.Tensor):
             return
         if self._found.looks(f"graph of {place}"):
-            softmax = broken_by_softmax(loss, event.outputs)
             overlap = broken_by_overlap(loss, event.outputs)
-            for contract in chain(softmax, overlap, broken_by_signs(loss)):
+            for contract in chain(broken_by_softmax(loss), overlap, broken_by_signs(loss)):
                 self._found.count(contract, place)

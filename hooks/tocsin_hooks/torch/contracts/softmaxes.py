@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tocsin_hooks.torch import autograd
@@ -23,15 +23,14 @@ def has_log_softmax(prediction: Any) -> bool:
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
-def broken_by_softmax(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
-    """The contracts that the softmaxes break of which a loss is computed, and of a model's
-    ``outputs``."""
-    if any(_is_over_batch_of_one(each) for each in outputs):
-        yield "softmax_over_batch"
+def broken_by_softmax(loss: Any) -> Iterator[str]:
+    """The contracts that the softmaxes break of which a loss is computed."""
     if _has_softmax_twice(loss):
         yield "softmax_twice"
     if _has_cosines(loss):
         yield "cosines_as_logits"
+    if any(_is_over_one_sample(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
+        yield "softmax_single_class"
 
 
 def _has_softmax_twice(loss: Any) -> bool:
@@ -49,10 +48,9 @@ def _has_softmax_twice(loss: Any) -> bool:
     return False
 
 
-def _is_over_batch_of_one(output: Any) -> bool:
-    """Return whether several scores of a single sample are made probabilities along the batch: each
-    is 1, and has no gradient."""
-    node = before_views(output.grad_fn)
+def _is_over_one_sample(node: Any) -> bool:
+    """Return whether the scores of a single sample are made probabilities along the batch, as where
+    a policy is asked for one action: each is 1."""
     softmax = softmax_of(node) if name_of(node) in _SHARES else None
     if softmax is None or len(softmax.shape) != 2:
         return False

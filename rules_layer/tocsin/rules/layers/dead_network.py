@@ -76,20 +76,20 @@ class DeadNetwork(Rule):
         loss = rounded(fmean(losses)) if losses else None
         dead = [tensor for tensor, is_dead in seen if is_dead]
         if not dead or (len(dead) < len(seen) and seen[0][0].role is Role.PREDICTION):
-            return {"lived": True}, measured(HEALTHY, 0, self.saves)
-        lived = state.get("lived", False)
+            return {"lived": state.get("lived") is not False}, measured(HEALTHY, 0, self.saves)
         first, last = state.get("first", []), [*state.get("last", []), loss][-_LATELY:]
         saves = state.get("saves", 0) + 1
         first = [*first, loss] if len(first) < _LATELY else first
+        lived = state.get("lived")  # None until it varies, or is constant for long enough
+        if lived is None and saves >= self.saves:
+            lived = False
         after = {"saves": saves, "first": first, "last": last, "lived": lived}
         if saves < self.saves:
             return after, measured(UNDECIDED, saves, self.saves)
         if _improves(first, last):
             return after, measured(HEALTHY, saves, self.saves)
         same = "0" if _is_zero(dead[0]) else "the same"
-        since = (
-            f"in each of the last {saves} saves" if lived else f"from the first of {saves} saves on"
-        )
+        since = f"in each of the last {saves} saves" if lived else "from the first save on"
         detail = f"{dead[0].name} is {same} for all samples {since}, and the loss does not improve"
         found = violation(Reason.CONSTANT, detail, dead[0], saves=saves)
         return after, measured(found, saves, self.saves)
