@@ -42,7 +42,8 @@ _NAMED = {
     "mixed": "samples_mixed attention_over_queries axes_not_permuted",
     "mode": (
         "FirstEpochGap eval_mode_while_training train_mode_while_evaluating "
-        "dropout_in_evaluation dropout_too_large dropout_on_output batch_norm_momentum_too_large"
+        "dropout_in_evaluation dropout_too_large dropout_on_output batch_norm_momentum_too_large "
+        "batch_norm_momentum_too_small"
     ),
     "no-gradient": (
         "NoGradient FrozenParameters VanishingGradient AllZero no_gradient part_detached "

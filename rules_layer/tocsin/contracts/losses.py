@@ -54,7 +54,7 @@ LOSSES = (
         Severity.CRITICAL,
         "softmax is applied to a single score",
         "the result is always 1 and has no gradient",
-        "use sigmoid with binary_cross_entropy, or output one score per class",
+        "apply it along the axis of classes, or use sigmoid with binary_cross_entropy",
     ),
     Contract(
         "softmax_between_layers",

@@ -48,4 +48,11 @@ MODES = (
         "eval mode normalises with the statistics of about one batch",
         "use 0.1 where Keras has 0.9, and 0.01 where it has 0.99",
     ),
+    Contract(
+        "batch_norm_momentum_too_small",
+        Severity.WARNING,
+        "more than half of batch normalisation's running statistics is their initial value",
+        "eval mode normalises with other values than training, so evaluations are wrong",
+        "use a momentum of 0.1, the weight of the latest batch, or train for more updates",
+    ),
 )

@@ -236,6 +236,10 @@ FAULTS = {
         ),
     ),
     "softmax_over_batch": (net(4, nn.LogSoftmax(0)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "softmax_single_class of one sample": (  # of a policy, for example
+        net(4, nn.Softmax(0)),
+        lambda m, x, y: -torch.distributions.Categorical(m(x[:1])).log_prob(y[:1]).sum(),
+    ),
     "softmax_over_positions": (  # (N, classes, positions)
         net(12),
         lambda m, x, y: F.nll_loss(F.log_softmax(m(x).view(-1, 4, 3), 2), y[:, None].repeat(1, 3)),
@@ -496,6 +500,10 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
         (m(x)[:, 0][:, None] - y.float()[None]).square().mean()
     ),
     "relu and then another layer": lambda m, x, y: F.cross_entropy(2 * m(x).relu() - 1, y),
+    "probabilities of one sample": lambda m, x, y: (
+        -torch.distributions.Categorical(m(x[:1]).softmax(1)).log_prob(y[:1]).sum()
+    ),
+    "attention over a bag of one": lambda m, x, y: attended(m, x[:1], y),
     "log_softmax": lambda m, x, y: F.nll_loss(F.log_softmax(m(x), 1), y),
     "maps": lambda m, x, y: F.nll_loss(F.log_softmax(m(x).view(-1, 4, 1, 1), 1), y[:, None, None]),
     "positions last": lambda m, x, y: F.nll_loss(
@@ -651,6 +659,35 @@ def test_the_momentum_of_batch_normalisation(
     momentum: float | None, expected: set[str], run: Path
 ) -> None:
     assert set(train(run, net(4, nn.BatchNorm1d(4, momentum=momentum)), classify)) == expected
+
+
+@pytest.mark.parametrize(
+    ("momentum", "loaded", "steps", "expected"),
+    [
+        (1e-3, False, 120, {"batch_norm_momentum_too_small"}),
+        (0.1, False, 120, set()),
+        (1e-3, True, 120, set()),  # the statistics of an earlier training
+        (1e-3, False, 40, set()),  # a trial
+    ],
+)
+def test_running_statistics_lag(
+    momentum: float, loaded: bool, steps: int, expected: set[str], run: Path
+) -> None:
+    model, updates = net(4, nn.BatchNorm1d(4, momentum=momentum)), 0
+    if loaded:
+        model[-1].running_mean += 0.1
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates % 20 == 0:
+            model.eval()
+            with torch.no_grad():
+                classify(model, x, y)
+            model.train()
+        return classify(model, x, y)
+
+    assert set(train(run, model, loss, steps=steps)) == expected
 
 
 def test_a_critic_that_is_updated_before_the_model_clears_its_gradients(run: Path) -> None:

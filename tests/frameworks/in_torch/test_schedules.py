@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from accelerate import Accelerator
 from tocsin import create_trial
 from tocsin.model import Mode
 from tocsin_hooks.torch import TorchHook
@@ -22,6 +23,11 @@ EPOCHS, UPDATES = 12, 10
 ALL = EPOCHS * UPDATES
 
 Step = Callable[[Any, float, float], None]
+
+
+def accelerated(optimizer: Any) -> Any:
+    """As Hugging Face's Trainer makes a schedule for it."""
+    return Accelerator(cpu=True).prepare_optimizer(optimizer)
 
 
 def never(schedule: Any, loss: float, accuracy: float) -> None: ...
@@ -112,6 +118,18 @@ def train(run: Path, schedule: Callable[[Any], Any], by_update: Step, by_epoch: 
             plainly,
             never,
             ("warmup_not_finished", "LambdaLR"),
+        ),
+        (
+            lambda o: get_linear_schedule_with_warmup(accelerated(o), 500, ALL),
+            plainly,
+            never,
+            ("warmup_not_finished", "LambdaLR"),
+        ),
+        (
+            lambda o: get_linear_schedule_with_warmup(accelerated(o), 20, ALL),
+            plainly,
+            never,
+            None,
         ),
         (lambda o: get_linear_schedule_with_warmup(o, 20, ALL), plainly, never, None),
         (lambda o: get_linear_schedule_with_warmup(o, 500, 5000), plainly, never, None),  # stopped

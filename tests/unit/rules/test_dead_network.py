@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tocsin.model import Mode, Outcome, Role
 from tocsin.rules import Step
 from tocsin.rules.layers.dead_network import DeadNetwork
 
-from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, outcomes, valued
+from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes, valued
 
 READS = DeadNetwork().reads().tensors
 
@@ -64,3 +64,17 @@ def run(
 )
 def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(DeadNetwork(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (run([1.6] * 12), "out is the same for all samples from the first save on"),
+        (run([1.6] * 15, from_save=5), "out is the same for all samples in each of the last 10"),
+        (run([1.6] * 12, size=0.0), "out is 0 for all samples from the first save on"),
+        ([*run([1.6] * 12), *run([1.6] * 11, from_save=1)], "out is the same for all samples from"),
+        (run([1.6] * 12, spread=None), "relu is the same for all samples"),  # not of the model's
+    ],
+)
+def test_what_keeps_it_constant(steps: Iterable[Step], expected: str) -> None:
+    assert judged(DeadNetwork(), steps)[-1].detail.startswith(expected)

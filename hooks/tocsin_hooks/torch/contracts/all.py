@@ -11,7 +11,7 @@ from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
 from tocsin_hooks.torch.contracts.graphs import LossGraphs
 from tocsin_hooks.torch.contracts.inputs import InputContracts
 from tocsin_hooks.torch.contracts.losses import LossContracts
-from tocsin_hooks.torch.contracts.modes import Dropouts, ModeContracts
+from tocsin_hooks.torch.contracts.modes import Dropouts, ModeContracts, RunningStatistics
 from tocsin_hooks.torch.contracts.schedules import Schedules
 from tocsin_hooks.torch.contracts.token_probe import TokenProbe
 from tocsin_hooks.torch.contracts.undefined import UndefinedValues
@@ -29,6 +29,7 @@ CONTRACTS = (
     UndefinedValues,
     LossGraphs,
     ModeContracts,
+    RunningStatistics,
     Schedules,
     DiscardedGradients,
 )

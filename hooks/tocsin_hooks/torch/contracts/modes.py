@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import events
@@ -21,6 +22,8 @@ _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 _IN_A_ROW = 3
 _APART = 10  # updates between two evaluations; closer passes prepare a step
 _MOST_LOOKS = 200  # at all modules
+_INITIAL = 0.5  # of running statistics
+_BATCHES = 50  # that they have seen; fewer are a trial
 
 
 class ModeContracts:
@@ -108,6 +111,52 @@ def _learns(norm: Any) -> bool:
     """Return whether it keeps statistics, and has not been set to compute them again
     (``update_bn``)."""
     return bool(norm.track_running_stats) and norm.momentum is not None
+
+
+class RunningStatistics:
+    """Judges the running statistics of batch normalisation as they were in the last evaluation:
+    later the model may be gone. Those that were loaded are those of an earlier training."""
+
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._fresh: WeakSet[Any] | None = None  # modules whose statistics began as they are made
+        self._updated = False  # since the last evaluation
+        self._lag = ""  # the line of the last evaluation, if they lagged in it
+
+    def model_called(self, event: events.ModelCalled) -> None:
+        root = event.model
+        if self._fresh is None:
+            self._fresh = WeakSet()
+            self._fresh.update(each for each in root.modules() if _is_fresh(each))
+        if self._updated and not root.training and not torch.is_grad_enabled():
+            self._updated = False
+            self._lag = script_line() if any(map(_lags, self._fresh)) else ""
+
+    def update_ends(self, _: events.UpdateEnds) -> None:
+        self._updated = True
+
+    def updates_skipped(self, _: events.UpdatesSkipped) -> None:
+        self._updated = True
+
+    def training_ends(self, _: events.TrainingEnds) -> None:
+        if self._lag:
+            self._found("batch_norm_momentum_too_small", self._lag)
+
+
+def _is_fresh(module: Any) -> bool:
+    """Return whether it keeps running statistics, which are as they are made. Waits for the
+    device."""
+    if not (isinstance(module, BATCH_NORM) and _learns(module)):
+        return False
+    mean, variance = module.running_mean, module.running_var
+    return is_lazy(mean) or bool((mean == 0).all() & (variance == 1).all())
+
+
+def _lags(norm: Any) -> bool:
+    """Return whether most of its running statistics is what they began with. Waits for the
+    device."""
+    batches = int(norm.num_batches_tracked)
+    return batches >= _BATCHES and (1 - norm.momentum) ** batches > _INITIAL
 
 
 class Dropouts:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from tocsin_hooks.torch import events
@@ -100,14 +101,15 @@ class Schedules:
 
     def _look(self) -> None:
         for each in [*self._known]:
+            optimizer = _optimizer_of(each)
             self._states[id(each)] = _State(
                 type(each).__name__,
-                id(each.optimizer),
+                id(optimizer),
                 each.last_epoch,
                 counted_steps(each),
                 warm_up_steps(each),
                 _is_low(each),
-                self._updates.get(each.optimizer, 0),
+                self._updates.get(optimizer, 0),
             )
 
     def _takes_the_worst(self, schedule: Any) -> bool:
@@ -127,10 +129,15 @@ class Schedules:
         found = [each for each in gc.get_objects() if issubclass(type(each), LRScheduler)]
         parts = {id(part) for each in found for part in parts_of_schedule(each)}
         return (
-            each
-            for each in found
-            if id(each) not in parts and getattr(each, "optimizer", None) in self._updates
+            each for each in found if id(each) not in parts and _optimizer_of(each) in self._updates
         )
+
+
+def _optimizer_of(schedule: Any) -> Any:
+    """The optimizer of a schedule: the one within, where Accelerate has wrapped it."""
+    found = getattr(schedule, "optimizer", None)
+    within = getattr(found, "optimizer", None)
+    return within if isinstance(within, Optimizer) else found
 
 
 def _is_low(schedule: Any) -> bool:

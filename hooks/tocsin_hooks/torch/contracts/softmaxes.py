@@ -29,6 +29,8 @@ def broken_by_softmax(loss: Any) -> Iterator[str]:
         yield "softmax_twice"
     if _has_cosines(loss):
         yield "cosines_as_logits"
+    if any(_is_over_one_sample(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
+        yield "softmax_single_class"
 
 
 def _has_softmax_twice(loss: Any) -> bool:
@@ -44,6 +46,15 @@ def _has_softmax_twice(loss: Any) -> bool:
             if outer is not None and outer.axis == twice.axis:
                 return True
     return False
+
+
+def _is_over_one_sample(node: Any) -> bool:
+    """Return whether the scores of a single sample are made probabilities along the batch, as where
+    a policy is asked for one action: each is 1."""
+    softmax = softmax_of(node) if name_of(node) in _SHARES else None
+    if softmax is None or len(softmax.shape) != 2:
+        return False
+    return softmax.axis == 0 and softmax.shape[0] == 1 < softmax.shape[1]
 
 
 def _has_cosines(loss: Any) -> bool:

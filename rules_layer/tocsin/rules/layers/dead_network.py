@@ -30,6 +30,9 @@ class DeadNetwork(Rule):
     lower than that of the first five, beyond noise. A last layer that starts at zero, a plateau,
     and a dead branch beside a living one do not fire. Ignores saves with identical samples.
 
+    The finding says whether the output was constant from the first save on, before training could
+    kill the network, and whether it is exactly 0, as after a ReLU.
+
     Parameters
     ----------
     rounding: largest relative standard deviation of a constant output.
@@ -43,11 +46,13 @@ class DeadNetwork(Rule):
     causes: ClassVar[str] = (
         "A learning rate that is far too high, an outlier, or initial biases far below zero have "
         "pushed all units of a layer into a region where they are constant. Their gradient is "
-        "zero."
+        "zero. Or the inputs do not reach the output, or a ReLU at the end clips it."
     )
     advice: ClassVar[str] = (
-        "Start again with a lower learning rate, warm-up or gradient clipping, with He or Glorot "
-        "initialisation and zero biases. This training cannot recover."
+        "Constant from the first save on: look for what keeps the inputs from the output, such as "
+        "the last step of a padded sequence, a wrong index or weights of 0. Exactly 0: leave out a "
+        "ReLU at the end of the model. Otherwise start again with a lower learning rate, warm-up "
+        "or gradient clipping, and He or Glorot initialisation."
     )
 
     rounding: Annotated[float, Meta(ge=0, lt=1)] = 1e-6
@@ -71,19 +76,21 @@ class DeadNetwork(Rule):
         loss = rounded(fmean(losses)) if losses else None
         dead = [tensor for tensor, is_dead in seen if is_dead]
         if not dead or (len(dead) < len(seen) and seen[0][0].role is Role.PREDICTION):
-            return {}, measured(HEALTHY, 0, self.saves)
+            return {"lived": state.get("lived") is not False}, measured(HEALTHY, 0, self.saves)
         first, last = state.get("first", []), [*state.get("last", []), loss][-_LATELY:]
         saves = state.get("saves", 0) + 1
         first = [*first, loss] if len(first) < _LATELY else first
-        after = {"saves": saves, "first": first, "last": last}
+        lived = state.get("lived")  # None until it varies, or is constant for long enough
+        if lived is None and saves >= self.saves:
+            lived = False
+        after = {"saves": saves, "first": first, "last": last, "lived": lived}
         if saves < self.saves:
             return after, measured(UNDECIDED, saves, self.saves)
         if _improves(first, last):
             return after, measured(HEALTHY, saves, self.saves)
-        detail = (
-            f"{dead[0].name} is the same for all samples in each of the last {saves} saves, and "
-            "the loss does not improve"
-        )
+        same = "0" if _is_zero(dead[0]) else "the same"
+        since = f"in each of the last {saves} saves" if lived else "from the first save on"
+        detail = f"{dead[0].name} is {same} for all samples {since}, and the loss does not improve"
         found = violation(Reason.CONSTANT, detail, dead[0], saves=saves)
         return after, measured(found, saves, self.saves)
 
@@ -95,6 +102,11 @@ class DeadNetwork(Rule):
             if known is not None:
                 found.append((tensor, known[0] <= self.rounding * known[1]))
         return found
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    """Return whether all numbers of an output of the model are exactly 0."""
+    return tensor.role is Role.PREDICTION and tensor.summary.min == 0 == tensor.summary.max
 
 
 def _are_alike(inputs: Sequence[Tensor]) -> bool:
