@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -86,7 +87,7 @@ class Session:
         self.stop_file = StopFile(storage, run_id, started)
         self.machine = MachineOfHook(storage.url, run_id, started)
         self.recorder = StepRecorder(storage, arguments.worker, started)
-        self._writer: RunWriter | None = None
+        self._checkpoint: SavedCheckpoint | None = None
         looks: dict[str, Look] = {
             f"{storage.url}/STOP.json": self.stop_file.look,
             "STOP.json of the machine": self.machine.look,
@@ -102,7 +103,6 @@ class Session:
                 started=started,
                 planned_steps=arguments.planned_steps,
             )
-            self._writer = writer
             if first and (folder := checkpoints_in(arguments.checkpoints)) is not None:
                 watched = CheckpointFolder(
                     folder, storage.url, started, counters, self.note_checkpoint
@@ -184,19 +184,19 @@ class Session:
         return self.uploader is not None and not self.uploader.full
 
     def note_checkpoint(self, step: int, path: str) -> None:
-        """Name a checkpoint of the training, whose last step is ``step``, in what is written next.
+        """Name a checkpoint of the training, whose last step is ``step``, in the next saved steps.
 
         Raises ValueError for a path of more than 1,024 characters.
         """
         if not 0 < len(path) <= MOST_PATH:
             raise ValueError(f"a path of {len(path)} characters, but 1 to {MOST_PATH} are allowed")
-        if self._writer is not None and step >= 0:
-            self._writer.checkpoint = SavedCheckpoint(step, path)
+        if step >= 0:
+            self._checkpoint = SavedCheckpoint(step, path)
 
     def put(self, step: CapturedStep) -> None:
         """Write a step that was not due."""
         if self.uploader is not None and self.writes:
-            self.uploader.put(step)
+            self.uploader.put(replace(step, checkpoint=self._checkpoint))
 
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
         """Return the part of a step that is captured, if any: it is due, and there is room for
@@ -243,7 +243,7 @@ class Session:
         if self._due is not None:
             self.selection.schedule.saved(step.mode, self._due, time.monotonic())
         if self.uploader is not None and not (step.empty or self._retired):
-            self.uploader.put(step)
+            self.uploader.put(replace(step, checkpoint=self._checkpoint))
         self._allowance.spent = self._earlier + spent
         stretch = self._stretch.get(step.mode, 1)
         if self._control is not None and self._budgets.observe(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tocsin.model import Mode
-from tocsin.tensors import Captured
+from tocsin.tensors import Captured, SavedCheckpoint
 
 from tocsin_hooks.plan import CapturePlan, Saved
 
@@ -22,7 +22,11 @@ class Later:
 
 @dataclass(frozen=True, eq=False)
 class CapturedStep:
-    """All that is saved of one step; ``members`` are the tensor names by collection."""
+    """All that is saved of one step.
+
+    members: the tensor names by collection.
+    checkpoint: the last one that the training saved before the end of this step.
+    """
 
     step: int
     mode: Mode
@@ -31,6 +35,7 @@ class CapturedStep:
     members: dict[str, set[str]] = field(default_factory=dict)
     saved: dict[str, Saved] = field(default_factory=dict)
     later: list[Later] = field(default_factory=list)
+    checkpoint: SavedCheckpoint | None = None
 
     @property
     def nbytes(self) -> int:

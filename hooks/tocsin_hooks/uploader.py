@@ -179,7 +179,8 @@ class Uploader:
             self._storage.write(WATCH, self._watch)
             self._watch = None
         self._write_collections(step.members)
-        self._writer.write(step.step, step.mode, step.mode_step, step.tensors.values())
+        tensors = step.tensors.values()
+        self._writer.write(step.step, step.mode, step.mode_step, tensors, step.checkpoint)
 
     def _write_collections(self, members: Mapping[str, set[str]], *, last: bool = False) -> None:
         """The collections file, when there is none yet or ``members`` has names that are new."""

@@ -160,12 +160,19 @@ class RunWriter:
             )
         self._extras = extras
         self._checksum = checksum
-        self.checkpoint: SavedCheckpoint | None = None
 
     def write(
-        self, step: int, mode: Mode, mode_step: int, tensors: Iterable[Captured]
+        self,
+        step: int,
+        mode: Mode,
+        mode_step: int,
+        tensors: Iterable[Captured],
+        checkpoint: SavedCheckpoint | None = None,
     ) -> IndexFile | None:
-        """Write one step; the next one will name it as its ``prev_step``."""
+        """Write one step; the next one will name it as its ``prev_step``.
+
+        checkpoint: the last one that the training saved before the end of this step.
+        """
         index = write_step(
             self._storage,
             step=step,
@@ -173,7 +180,7 @@ class RunWriter:
             mode=mode,
             mode_step=mode_step,
             tensors=tensors,
-            meta=self._meta and replace(self._meta, checkpoint=self.checkpoint),
+            meta=self._meta and replace(self._meta, checkpoint=checkpoint),
             extras=self._extras,
             checksum=self._checksum,
         )

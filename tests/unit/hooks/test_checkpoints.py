@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,24 @@ def test_within_a_step_the_step_does_not_count(tmp_path: Path) -> None:
         hook.checkpoint("ckpt.pt")
     hook.close()
     assert named(tmp_path / "run", 2) == SavedCheckpoint(1, "ckpt.pt")
+
+
+def test_a_step_that_is_written_late_names_the_one_before_its_end(tmp_path: Path) -> None:
+    written = threading.Event()
+
+    class Slow(LocalStorage):
+        def write(self, key: str, data: bytes) -> None:
+            written.wait(60)
+            super().write(key, data)
+
+    hook = Hook(Slow(tmp_path / "run"), save_interval=1)
+    for number in range(3):
+        train(hook, 1)
+        hook.checkpoint(f"{number}.pt")
+    written.set()
+    hook.close()
+    named_by = [named(tmp_path / "run", step) for step in range(3)]
+    assert named_by == [None, SavedCheckpoint(0, "0.pt"), SavedCheckpoint(1, "1.pt")]
 
 
 @pytest.mark.parametrize("path", ["", "x" * 1025])
