@@ -18,9 +18,9 @@ from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.reach import does_not_reach, target_outside_range
 from tocsin_hooks.torch.contracts.softmaxes import (
     adds_up_to_more,
+    broken_by_single_class,
     goes_over_batch,
     goes_over_positions,
-    is_of_one,
 )
 from tocsin_hooks.torch.graph import before_views, is_maximum, is_summed
 
@@ -99,8 +99,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
             yield "target_out_of_range"
     if name == "binary_cross_entropy" and adds_up_to_more(node, target):
         yield "target_out_of_range"
-    if is_of_one(call, node):
-        yield "softmax_single_class"
+    yield from broken_by_single_class(call, node)
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
     if name in _TAKES_LOGITS and name_of(node) == autograd.RELU:

@@ -12,6 +12,7 @@ from tocsin_hooks.torch.graph import before_views, nodes_of
 
 _SOFTMAXES = frozenset({autograd.LOG_SOFTMAX, autograd.LOGSUMEXP, autograd.SOFTMAX})
 _SHARES = frozenset({autograd.LOG_SOFTMAX, autograd.SOFTMAX})
+_SINGLE_CLASS = "softmax_single_class"
 _MOST_NODES = 1000
 _MANY = 32  # classes, of which cosines cannot make one likely
 _LEAST_SHARE = 0.05  # of the rows of labels
@@ -30,7 +31,7 @@ def broken_by_softmax(loss: Any) -> Iterator[str]:
     if _has_cosines(loss):
         yield "cosines_as_logits"
     if any(_is_over_one_sample(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
-        yield "softmax_single_class"
+        yield _SINGLE_CLASS
 
 
 def _has_softmax_twice(loss: Any) -> bool:
@@ -120,10 +121,13 @@ def adds_up_to_more(node: Any, target: Any) -> bool:
     return bool((sums > 1.5).float().mean() > _LEAST_SHARE)
 
 
-def is_of_one(call: LossCall, node: Any) -> bool:
-    """Return whether a softmax is computed over a single score: it is 1, whatever that is."""
+def broken_by_single_class(call: LossCall, node: Any) -> Iterator[str]:
+    """Yield the contract that a softmax over a single score breaks: it is 1, whatever that is."""
     prediction = call.prediction
     if call.has_classes and prediction.dim() > 1:
-        return bool(prediction.shape[1] == 1)
-    softmax = softmax_of(node) if name_of(node) in _SHARES else None
-    return softmax is not None and softmax.shape[softmax.axis] == 1
+        is_single = prediction.shape[1] == 1
+    else:
+        softmax = softmax_of(node) if name_of(node) in _SHARES else None
+        is_single = softmax is not None and softmax.shape[softmax.axis] == 1
+    if is_single:
+        yield _SINGLE_CLASS
