@@ -46,6 +46,7 @@ class Training:
         self.storage = LocalStorage(path)
         self.writer = RunWriter(self.storage, run_id="r1")
         self.steps, self.bad, self.step = steps, bad, 0
+        self.saved: SavedCheckpoint | None = None
 
     def __call__(self, seconds: float) -> None:
         if self.step == 0:
@@ -54,9 +55,10 @@ class Training:
             self.storage.write(END_MARKER, b"")
             return
         loss = np.float32(np.nan if self.step >= self.bad else 1.0)
-        self.writer.write(self.step, Mode.TRAIN, self.step, [Captured("loss", loss)])
+        captured = [Captured("loss", loss)]
+        self.writer.write(self.step, Mode.TRAIN, self.step, captured, self.saved)
         if self.step in self.checkpoints:
-            self.writer.checkpoint = SavedCheckpoint(self.step, self.checkpoints[self.step])
+            self.saved = SavedCheckpoint(self.step, self.checkpoints[self.step])
         self.step += 1
 
 
