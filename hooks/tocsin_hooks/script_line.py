@@ -16,7 +16,7 @@ _FRAMEWORKS = ("keras", "torch")  # that may stand elsewhere
 
 
 def script_line() -> str:
-    """Return the line of the script: ``train.py:31``; nothing if there is none."""
+    """Return the line of the script, such as ``train.py:31``; empty if it is unknown."""
     frame = _script_frame()
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 

@@ -64,7 +64,7 @@ _decoder = msgspec.json.Decoder(_Own)
 
 
 def parse_message(body: str | bytes) -> Incoming:
-    """Raises BadEvent if it is none of these; retrying will not fix that."""
+    """Raises BadEvent for any other message; retrying will not fix that."""
     return _own(body) or decode(body)
 
 

@@ -45,7 +45,7 @@ def with_alert(group: AlertGroup, alert: StatusChange, now: float) -> AlertGroup
 
 def with_checkpoint(group: AlertGroup, known: Known, now: float) -> AlertGroup:
     """Return the group with all that the checkpoint knows, and without rules that no longer watch.
-    Of these people may still have to hear that their alerts are withdrawn.
+    People may still have to hear that the alerts of those rules are withdrawn.
 
     Alerts that are newer than the checkpoint belong to one that was deleted: its numbers have
     started again.

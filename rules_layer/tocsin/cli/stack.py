@@ -61,7 +61,7 @@ class Deployment:
 
     def find(self, resource: StackResource) -> str:
         """Return the name of a resource: from its option, the stack of ``--stack`` or ``--stage``,
-        the environment, or the default stack. Raises CommandError if there is none.
+        the environment, or the default stack. Raises CommandError if nothing names it.
         """
         if name := self.named.get(resource):
             return name

@@ -43,7 +43,7 @@ def _rows(runs: Iterable[StoredRun]) -> list[Document]:
 
 
 def run_of_job(job: str, bucket: str) -> str:
-    """Return the URL of the run of a job. Raises CommandError if there is none, or several."""
+    """Return the URL of the run of a job. Raises CommandError unless it has exactly one."""
     runs = [run["run"] for run in runs_document(bucket)["runs"] if run["job"] == job]
     if len(runs) == 1:
         return str(runs[0])

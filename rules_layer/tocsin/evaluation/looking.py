@@ -281,6 +281,6 @@ def _last_evaluated(work: UnitOfWork, workers: Iterable[str]) -> list[IndexFile]
 def _files_at(
     work: UnitOfWork, places: Sequence[tuple[int, str]]
 ) -> Mapping[tuple[int, str], IndexFile | None]:
-    """The index files at these steps and workers; None where there is none that can be used."""
+    """The index files at these steps and workers; None where no file can be used."""
     found = in_parallel(lambda place: index_at(work.files, *place), places)
     return dict(zip(places, found, strict=True))

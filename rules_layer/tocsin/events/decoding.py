@@ -83,8 +83,7 @@ _details: dict[tuple[str, str], tuple[_Decoder, _Decoder]] = {
 
 
 def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
-    """Return the event in EventBridge's envelope ``body``. Raises BadEvent if it is none of
-    these."""
+    """Return the event in EventBridge's envelope ``body``. Raises BadEvent for any other event."""
     try:
         envelope = _envelope.decode(body)
         decoders = _details.get((envelope.source, envelope.detail_type))

@@ -28,7 +28,7 @@ def rounded(number: float | None, digits: int = 6) -> float | None:
     """Rounds a number for a state; None if it is unknown or not finite."""
     if number is None or not math.isfinite(number):
         return None
-    return float(f"{number:.6g}" if digits == 6 else f"{number:.{digits}g}")
+    return float(f"{number:.{digits}g}")
 
 
 def in_digits(*numbers: float) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def read_index(storage: Storage, found: Object) -> IndexFile:
 
 
 def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
-    """Return the index file of a step and worker; None where there is none that can be used."""
+    """Return the index file of a step and worker; None if it cannot be used."""
     try:
         return read_index(storage, Object(index_key(step, worker), 0, 0.0))
     except (ValueError, NotFound, PermissionError):

@@ -129,7 +129,7 @@ class TrialTensor:
     def summary(
         self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> TensorSummary | None:
-        """Return the summary that a Tocsin hook saved at a step, None where there is none."""
+        """Return the summary that a Tocsin hook saved at a step, or None if it saved no summary."""
         saved = self._saved(step_num, mode, worker)
         summaries = (file.summary(member.position) for file, member in saved)
         return next((summary for summary in summaries if summary is not None), None)
