@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Checks $RUN with the rules of $WATCH. Prints the findings, adds them to the job's summary, and
 # exits with the code of tocsin check: 1 for findings as severe as $FAIL_ON.
 set -u

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,11 +118,12 @@ def _made(run: Path) -> dict[str, object]:
 def _evaluated(run: Path) -> dict[str, object]:
     """Keeps the checkpoint and the trace beside the run, as ``evaluate`` does."""
     storage = open_storage(str(run))
-    ports = memory_ports(storage, time.time)
+    traces = MemoryTraces()
+    ports = replace(memory_ports(storage, time.time), traces=traces)
     watch = to_watch({"rules": RULES})
     reconcile(Hint(storage.url), ports, EvaluationReport(), deadline=math.inf, watch=watch)
     checkpoint = encode_checkpoint(ports.checkpoints.load(storage.url).checkpoint)
-    trace = encode_trace(ports.traces.load(storage.url))
+    trace = encode_trace(traces.load(storage.url))
     run.with_suffix(".checkpoint").write_bytes(checkpoint)
     run.with_suffix(".trace").write_bytes(trace)
     return {"trace, kB": round(len(trace) / 1e3), "checkpoint, kB": round(len(checkpoint) / 1e3)}

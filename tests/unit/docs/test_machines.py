@@ -108,6 +108,7 @@ def test_the_sidecar_deletes_the_job(tmp_path: Path) -> None:
     assert pod["serviceAccountName"] == by_kind["ServiceAccount"]["metadata"]["name"]
     (rule,) = by_kind["Role"]["rules"]
     assert "delete" in rule["verbs"]
+    assert rule["resourceNames"] == [by_kind["Job"]["metadata"]["name"]]
     assert judge["restartPolicy"] == "Always"
 
     cluster = Cluster(tmp_path, {"kubectl": "true"})
@@ -118,7 +119,7 @@ def test_the_sidecar_deletes_the_job(tmp_path: Path) -> None:
     train = [each.replace("/runs/", f"{tmp_path}/runs/") for each in training["command"]]
     job = f"{shlex.join(train)} {DIVERGES} & {local}; wait"
     cluster.run("sh", "-c", job, **environment)
-    assert cluster.called == [f"kubectl delete job {environment['JOB']}"]
+    assert cluster.called == [f"kubectl delete job {environment['JOB']} --wait=false"]
 
 
 def test_the_service_judges_a_run(tmp_path: Path) -> None:
