@@ -30,6 +30,7 @@ _CLEAR = 5.0  # a clear change, in multiples of the noise
 _LEAST = 0.15  # of the best: the rise that counts if the loss had hardly fallen
 _ENOUGH = 0.75  # a rise by this share of the best is clear, however far the loss had fallen
 _RECOVERED = 3.0  # a clear rise, in multiples of the largest rise that a new best followed
+_CLEAR_MEAN = 2.5  # a clear rise of the mean of _PAST evaluations, in multiples of their noise
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class FinishedEvaluation:
     ``train_at_best``: the training level at the evaluation with the best level.
     ``recovered``: the largest rise from a best that was followed by a new best.
     ``costs``: the last evaluations, this one included.
+    ``least_mean``: the lowest mean of fifteen consecutive evaluations, None before.
     """
 
     name: str
@@ -63,6 +65,7 @@ class FinishedEvaluation:
     train_at_best: float | None
     recovered: float
     costs: Sequence[float]
+    least_mean: float | None = None
 
     @cached_property
     def noise(self) -> float:
@@ -96,7 +99,8 @@ class FinishedEvaluation:
         return self.first - self.best > max(self.clear, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
-        """Return whether the loss is clearly above its best, of three evaluations.
+        """Return whether the loss is clearly above its best, of three evaluations or, where single
+        ones are noisy, of fifteen.
 
         The rise must be more than its noise and earlier rises. It must also be this share of the
         fall before; or if the loss had hardly fallen, as much as that, and ``_LEAST`` of the best.
@@ -104,8 +108,13 @@ class FinishedEvaluation:
         """
         fell = self.first - self.steady
         by = share * fell if self.improved else max(fell, _LEAST * abs(self.steady))
-        least = max(min(by, _ENOUGH * abs(self.steady)), self.clear, _RECOVERED * self.recovered)
-        return self.level > self.steady and self.level - self.steady >= least
+        least = min(by, _ENOUGH * abs(self.steady))
+        clear = max(self.clear, _RECOVERED * self.recovered)
+        if self.level > self.steady and self.level - self.steady >= max(least, clear):
+            return True
+        if self.least_mean is None:
+            return False
+        return fmean(self.costs) - self.least_mean >= max(least, _CLEAR_MEAN * self.noise)
 
     @property
     def train_rise(self) -> float:
@@ -212,6 +221,9 @@ def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
         known["train_at_best"] = train_level
     if steady > known["best"]:
         known["steady"] = steady
+    if len(past) == _PAST:
+        mean = fmean(cost for cost, _ in past)
+        known["least_mean"] = _rounded(min(known.get("least_mean", mean), mean))
     top = max(known["top"], level)
     return {**known, "top": top, "n": 0, "past": past, "count": count}
 
@@ -233,6 +245,7 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
         train_at_best=memory["train_at_best"],
         recovered=memory["wander"],
         costs=[cost for cost, _ in past],
+        least_mean=memory.get("least_mean"),
     )
 
 

@@ -108,7 +108,8 @@ FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4, 1.4, 1.4, *[2.0] * 8], 0, HEALTHY),  # it overfits
         (FALLS, [9.0, 8.0, 4.0] + [3.0] * 8, 0, HEALTHY),  # in another unit
         (FALLS, [3.0] * 11, 100, UNDECIDED),  # the start was not seen
-        ([2.0] * 34, [2.0, 1.99, 2.01] * 4, 0, VIOLATION),  # nothing learned
+        ([2.0] * 34, [2.0, 1.99, 2.01] * 4, 0, HEALTHY),  # nothing learned in training either
+        ([2.0] * 3 + [1.7] * 31, [2.0, 1.99, 2.01] * 4, 0, VIOLATION),
         ([2.0] * 34, [2.0 - 0.001 * at for at in range(11)], 0, HEALTHY),  # but slowly
         ([2.0] * 34, [1.9, 1.89, 1.91] * 4, 0, HEALTHY),  # something
         ([0.1] * 3 + [0.5] * 31, [3.0, 1.0] + [0.5] * 9, 0, HEALTHY),  # the first lessons were easy

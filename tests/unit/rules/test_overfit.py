@@ -152,6 +152,17 @@ def test_fires(run: Any, train: Any, validation: Any, parameters: Any, at: int) 
     assert fired(verdicts) == list(range(at - 1, len(verdicts)))
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("rise", "expected"), [(1.5, True), (0.0, False)])
+def test_evaluations_of_one_batch(run: Any, rise: float, expected: bool, seed: int) -> None:
+    """Single ones say little, and the mean of fifteen says enough."""
+    random = np.random.default_rng(seed)
+    train = [1 / (1 + at) for at in range(120)]
+    level = [2.0 - 0.6 * min(at, 6) / 6 + rise * max(0, at - 6) / 114 for at in range(120)]
+    noisy = np.asarray(level) + 0.4 * random.standard_normal(120)
+    assert (first_end(rule(), run(train, noisy)) is not None) is expected
+
+
 @pytest.mark.parametrize(
     ("validation", "parameters", "expected"),
     [

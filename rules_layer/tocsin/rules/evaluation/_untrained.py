@@ -73,8 +73,7 @@ def _limit(
     if 0 <= trained <= (1 - _FELL) * top:
         won = least_by_heart if trained <= _LEFT * top else least
         limits.append(top - won * (top - trained))
-    rises = trained > (1 + _NO_BETTER) * mean  # in training as well: a divergence from a prior does
-    if now.level > now.best and not rises:
+    if now.level > now.best and trained < (1 - _NO_BETTER) * mean:
         limits.append((1 - _NO_BETTER) * mean)
     return min(limits)
 

@@ -26,9 +26,9 @@ class Overfit(Rule):
     Training loss must have fallen by 5 % since that best. Evaluations must also have lost
     ``least_rise`` of their advantage over a constant prediction, or over the untrained model. A
     loss that was best in the first evaluation and rose in each of the last five is enough on its
-    own. Takes medians of three evaluations, and waits for the fifth; an error rate must have fallen
-    clearly at least once. Does not fire while most scores of the evaluations, such as an accuracy,
-    are clearly better than at the best loss.
+    own. Takes medians of three evaluations, or means of fifteen where single ones are noisy, and
+    waits for the fifth; an error rate must have fallen clearly at least once. Does not fire while
+    most scores of the evaluations, such as an accuracy, are clearly better than at the best loss.
 
     Profile ``sagemaker`` is Amazon's documented rule: (validation − training) / training above
     ``ratio_threshold`` is enough. An evaluation is the EVAL steps between two training steps, or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode, Reason, Role, Verdict
@@ -23,22 +24,25 @@ _SAVES = 10  # of training, in which that is so
 _NEARLY_ALL = 0.9  # of the saves
 _SPENT = 300  # steps of training
 _EVALUATIONS = 4  # before judging
+_TOGETHER = 4  # saves of evaluations, whose mean counts
 _BETTER = 0.01  # than a guess: once is enough
 _UNIT = (0.75, 1.25)  # of the logarithm: range in which an unscaled cross-entropy begins
 
 
 def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any], Verdict | None]:
-    """Fires where no evaluation's loss was ever below the logarithm of the number of classes, that
-    of a guess which knows nothing. The verdict is None where that cannot be judged.
+    """Fires where the loss of evaluations, the mean of four saves, was never below the logarithm
+    of the number of classes, that of a guess which knows nothing. The verdict is None where that
+    cannot be judged.
 
     The gradient of the last bias shows the classes: of a softmax and its cross-entropy it is the
     mean of shares less labels, which adds up to 0 and lies between -1 and 1. The training loss must
-    begin near that logarithm, so that it is no sum and has no weight, and one of the same name must
-    be evaluated. Classes that are not equally frequent are guessed with less.
+    begin near that logarithm, or evaluations stay there, so that it is no sum and has no weight,
+    and one of the same name must be evaluated. Classes that are not equally
+    frequent are guessed with less.
 
     The memory has the classes, of so many saves how many show them, the training loss at first and
-    its name, the steps of training, and of the evaluations' loss the lowest, their number, and the
-    latest of them.
+    its name, the steps of training, and of the evaluations' loss the last saves, their lowest mean,
+    the number of evaluations, and the latest of them.
     """
     losses, _ = with_level(step.tensors.get("losses", ()), named=False)
     after = dict(memory)
@@ -56,7 +60,10 @@ def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any]
         phase = step.step - step.mode_step
         new = phase != after.get("phase")
         after |= {"phase": phase, "evaluations": after.get("evaluations", 0) + new}
-        after["low"] = rounded(min(point.value, after.get("low", math.inf))) or 0.0
+        after["last"] = [*after.get("last", ()), rounded(point.value) or 0.0][-_TOGETHER:]
+        full = len(after["last"]) == _TOGETHER
+        before = after.get("low", math.inf) if full else math.inf
+        after["low"] = rounded(min(before, fmean(after["last"]))) or 0.0
         return after, UNDECIDED  # there may be more of this evaluation
     return after, None
 
@@ -95,6 +102,7 @@ def _verdict(memory: Mapping[str, Any], tensor: Tensor) -> Verdict | None:
     low, count = memory["low"], memory["evaluations"]
     shown, saves = memory.get("shown", 0), memory.get("saves", 0)
     unit = _UNIT[0] * guess <= memory["first"] <= _UNIT[1] * guess
+    unit = unit or abs(low - guess) <= _BETTER * guess
     if not unit or saves < _SAVES or shown < _NEARLY_ALL * saves:
         return None
     if low < (1 - _BETTER) * guess:

@@ -57,7 +57,8 @@ class NoBetterThanGuessing(Rule):
 
     Without labels or predictions it judges what the script records, over the same numbers of saves.
     It fires for an accuracy that stays at chance, an area under the ROC curve that was never above
-    0.5, or a cross-entropy that was never below the logarithm of the number of classes.
+    0.5, or a cross-entropy of evaluations, the mean of four saves, that was never below the
+    logarithm of the number of classes.
 
     Parameters
     ----------
