@@ -82,6 +82,11 @@ NONE = {"a": False, "b": False}
         pytest.param([save(at, NONE) for at in range(90)], 64, id="no step"),
         pytest.param([save(10 * at, NONE) for at in range(50)], 9, id="no step, every ten"),
         pytest.param(
+            [save(10 * at, dict.fromkeys("ab", at < 20)) for at in range(50)],
+            29,
+            id="no step later",
+        ),
+        pytest.param(
             [save(at, dict.fromkeys("ab", at % 40 == 39)) for at in range(100)],
             None,
             id="accumulated gradients",

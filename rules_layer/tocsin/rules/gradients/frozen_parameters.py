@@ -19,7 +19,7 @@ _WithGradient = tuple[float, Tensor]
 @register
 @dataclass(frozen=True)
 class FrozenParameters(Rule):
-    """A weight gets gradients but has never changed: it is not trained.
+    """A weight gets gradients but has never changed, or no weight changes any more.
 
     Fires when a weight with at least two dimensions has never changed in ``patience`` saves in
     which its gradient was above a thousandth of the largest one and others changed. Also fires when
@@ -41,12 +41,14 @@ class FrozenParameters(Rule):
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
         "The parameter was never given to the optimizer, or was replaced after the optimizer was "
-        "created; optimizer.step() is never called; or rounding loses the updates."
+        "created; optimizer.step() is not called; the schedule has set the learning rate to 0; or "
+        "rounding loses the updates."
     )
     advice: ClassVar[str] = (
         "Compare the optimizer's parameters with the model's, and create the optimizer after the "
-        "model is complete. If this layer is frozen on purpose, switch its gradient off "
-        "(requires_grad=False, trainable=False), which also saves time."
+        "model is complete. If no weight changes any more, look at the schedule. If this layer is "
+        "frozen on purpose, switch its gradient off (requires_grad=False, trainable=False), which "
+        "also saves time."
     )
 
     patience: Annotated[int, Meta(ge=1)] = 10
@@ -117,11 +119,9 @@ class FrozenParameters(Rule):
     def _judge_all(
         self, state: State, step: Step, unchanged: list[_WithGradient]
     ) -> tuple[State, Verdict]:
-        """Judge a save at which no weight has changed: fires if none ever did."""
-        if "counts" in state:
-            return state, UNDECIDED
+        """Judge a save at which no weight has changed."""
         saves, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
-        state = {"still": saves, "since": since}
+        state = {**state, "still": saves, "since": since}
         if saves < self.patience or step.mode_step - since < self.accumulation:
             return state, UNDECIDED
         norm, weight = max(unchanged, key=lambda item: item[0])
