@@ -19,7 +19,7 @@ _WithGradient = tuple[float, Tensor]
 @register
 @dataclass(frozen=True)
 class FrozenParameters(Rule):
-    """A weight gets gradients but has never changed, or no weight changes any more.
+    """A weight gets gradients but has never changed, or all weights have stopped changing.
 
     Fires when a weight with at least two dimensions has never changed in ``patience`` saves in
     which its gradient was above a thousandth of the largest one and others changed. Also fires when
@@ -46,7 +46,7 @@ class FrozenParameters(Rule):
     )
     advice: ClassVar[str] = (
         "Compare the optimizer's parameters with the model's, and create the optimizer after the "
-        "model is complete. If no weight changes any more, look at the schedule. If this layer is "
+        "model is complete. If all weights have stopped changing, check the schedule. If this layer is "
         "frozen on purpose, switch its gradient off (requires_grad=False, trainable=False), which "
         "also saves time."
     )

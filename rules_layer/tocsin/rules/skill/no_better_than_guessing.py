@@ -56,9 +56,9 @@ class NoBetterThanGuessing(Rule):
     high even while it falls. Ignores rankings: their scores cannot be compared with labels.
 
     Without labels or predictions it judges what the script records, over the same numbers of saves.
-    It fires for an accuracy that stays at chance, an area under the ROC curve that was never above
-    0.5, or a cross-entropy of evaluations, the mean of four saves, that was never below the
-    logarithm of the number of classes.
+    It fires for an accuracy that stays at chance, and an area under the ROC curve that was never
+    above 0.5. It also fires if a cross-entropy of evaluations, the mean of four saves, was never
+    below the logarithm of the number of classes.
 
     Parameters
     ----------
