@@ -9,6 +9,7 @@ from itertools import count
 from tocsin.cli.display import age
 from tocsin.cli.output import Document, progress
 from tocsin.evaluation import Checkpoint, check, document
+from tocsin.evaluation.halves import check_in_halves, has_halves
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
 
@@ -34,13 +35,14 @@ def check_document(
     done = count(1)
     with progress("evaluating") as advance:
         advance(0, steps)
-        checkpoint, report = check(
-            storage,
-            watch,
-            tick=tick,
-            on_step=lambda step: advance(next(done), steps),
-            others=others,
-        )
+
+        def on_step(step: int) -> None:
+            advance(next(done), steps)
+
+        if watch is None and not tick and not others and has_halves(storage, steps):
+            checkpoint, report = check_in_halves(storage, on_step)
+        else:
+            checkpoint, report = check(storage, watch, tick=tick, on_step=on_step, others=others)
     idle = _idle(checkpoint, time.time())
     found = document(checkpoint)
     if idle is not None and idle >= _SILENT:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint
-from tocsin.evaluation.judging import judged
+from tocsin.evaluation.judging import is_idle, judged
 from tocsin.evaluation.last_good import with_saved
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.records import RuleRecord
@@ -132,6 +132,8 @@ def fold(
     records: dict[str, RuleRecord] = {}  # whose status is as it was: they go in at once
     for rule in watched:
         if (step := steps.get(rule.name)) is not None:
+            if on_verdict is ignore and is_idle(checkpoint.rules[rule.name], rule, step):
+                continue
             after, verdict = judged(checkpoint, rule, step)
             if verdict is not None:
                 on_verdict(rule.name, step, verdict, after.status)

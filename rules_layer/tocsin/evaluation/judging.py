@@ -39,7 +39,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         record = _with_found(record, rule, step)
     if not will_judge(rule, record, step):
         return record, None
-    if not step.tick and _is_idle(record, rule):
+    if is_idle(record, rule, step):
         return record, _NOTHING
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
@@ -76,18 +76,20 @@ def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
     return record.last_step is None or now - record.last_step >= options.every
 
 
-def _is_idle(record: RuleRecord, rule: Watched) -> bool:
-    """Return whether the rule has found nothing that it needs so far, and remembers nothing.
+def is_idle(record: RuleRecord, rule: Watched, step: Step) -> bool:
+    """Return whether the rule has found nothing that it needs up to this step, and remembers
+    nothing.
 
-    Its verdict is then what it was: long runs lack what many rules read.
+    Its record and its verdict are then what they were: long runs lack what many rules read.
     """
     missing = record.missing
-    if not missing or record.applicable or record.state or record.last_step is None:
+    if not missing or record.applicable or record.state or record.last_step is None or step.tick:
         return False
-    lacks = len(missing) == len(rule.reads.tensors) or any(
+    if any(map(step.tensors.get, missing)) or rule.reads.trial or rule.is_custom:
+        return False
+    return len(missing) == len(rule.reads.tensors) or any(
         map(missing.__contains__, rule.reads.needs)
     )
-    return lacks and not rule.reads.trial and not rule.is_custom
 
 
 def _line(error: BaseException, rule: Watched) -> str:

@@ -20,6 +20,7 @@ from tocsin.tensors import (
     BadIndex,
     End,
     IndexFile,
+    MemoryStorage,
     NotFound,
     Object,
     RefusedFile,
@@ -226,7 +227,8 @@ def _read_all(work: UnitOfWork, objects: Sequence[Object]) -> Iterator[FoundFile
         except (BadIndex, RefusedFile, NotFound, PermissionError) as error:
             return error
 
-    answers = in_parallel(read, objects)
+    in_memory = isinstance(work.storage, MemoryStorage)
+    answers = [*map(read, objects)] if in_memory else in_parallel(read, objects)
     denied = [answer for answer in answers if isinstance(answer, PermissionError)]
     if denied and len(denied) == len(answers):
         raise denied[0]  # of the deployment more likely than of a file, and it can be granted

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tocsin.rules import Step
-from tocsin.tensors import (
-    IndexFile,
-    settled_workers,
-)
+from tocsin.tensors import IndexFile, settled_workers
 
 GRACE_SECONDS = 5.0  # for runs without prev_step: how long an older step may still arrive
 HOLD_SECONDS = 60.0  # how long a gap or a missing worker may hold all later steps

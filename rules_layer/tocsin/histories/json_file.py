@@ -86,7 +86,8 @@ class JsonDocument:
             document = json.loads(self.path.read_bytes().decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError) as error:
             raise BadHistory(f"{self.path}: not JSON: {error}") from None
-        columns = dict(_columns(document))
+        # A list of numbers alone has the file's name, as losses have in "loss.json".
+        columns = dict(_columns(document, self.path.stem if isinstance(document, list) else ""))
         if found := rows_of(document, columns):
             if _INDEX in found[0] and len({len(values) for values in columns.values()}) > 1:
                 self.form = "JSON (shorter lists are spread over the steps of the longest)"

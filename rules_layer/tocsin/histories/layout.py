@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -148,7 +148,7 @@ def layout_of(rows: Sequence[Row], path: Path, step: str | None = None) -> Layou
     )
     phases = Counts(plain.phase_of(row) for row in rows)
     main = max(phases, key=lambda phase: phases[phase], default="")
-    plain = Layout(plain.counter, comma, plain.phase, (), plain.names, plain.values, main)
+    plain = replace(plain, main=main)
     if step is not None:
         if step != BY_ROW and step not in columns:
             shown = clean(", ".join(columns), 200)
@@ -197,23 +197,11 @@ def _with_trainings(
             if name != plain.phase and name != plain.names and _may_name_trainings(name, column)
         ]
         for group in [*((name,) for name in groups), tuple(groups)]:
-            grouped = _replaced(plain, counter or Counter(()), group)
+            grouped = replace(plain, counter=counter or Counter(()), trainings=group)
             found = best_counter(known, [grouped.entry(row) for row in rows], given=given)
             if group and found and _BY_GROUPS * (found.cost + found.same) <= cost:
-                return _replaced(plain, found, group)
-    return _replaced(plain, counter or Counter(()), ())
-
-
-def _replaced(layout: Layout, counter: Counter, trainings: tuple[str, ...]) -> Layout:
-    return Layout(
-        counter,
-        layout.comma,
-        layout.phase,
-        trainings,
-        layout.names,
-        layout.values,
-        layout.main,
-    )
+                return replace(plain, counter=found, trainings=group)
+    return replace(plain, counter=counter or Counter(()), trainings=())
 
 
 def _may_name_trainings(name: str, column: Column) -> bool:

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from tocsin.histories.cells import number
 from tocsin.histories.lines import Lines, on_screen
-from tocsin.histories.names import has_phase, is_loss, is_of_evaluation
+from tocsin.histories.names import has_phase, is_loss, is_of_evaluation, is_phase
+from tocsin.histories.printed_table import PrintedTable
 from tocsin.histories.scalar import Note, Row
 
 _LONGEST = 4000  # characters of a line that is looked at
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE = (
     rf"(?:tensor\()?(?P<value>{_NUMBER}%?|-?nan|[-+]?inf(?:inity)?)"
-    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?)?(?![\w:]|\.\w|\s*[-=]+>))"  # a change, as 0.5 -> 0.25
+    r"(?=(?:ms|s|sec|secs|k|M|GB?|MB?|dB)?(?![\w:]|\.\w|\s*[-=]+>))"  # a change, as 0.5 -> 0.25
 )
 
 # What counts, and the name that it has in a row. The first that matches counts.
@@ -38,12 +39,16 @@ _OF_COUNTERS = tuple(
 )
 # 640/60000 after an epoch: the samples or batches of it that are done.
 _DONE = re.compile(r"(?:^|[\s\[(:|])(\d+)\s*/\s*(\d+)(?=[\s\])]|\s*\[|$)")
-_BOOSTED = re.compile(r"^\s*\[(\d+)\][\s:]")  # XGBoost, LightGBM
-# CatBoost and darknet, or a number before the first name.
-_NUMBERED = re.compile(r"^\s*(\d+)(?::\s|\s+(?=[A-Za-z][\w @/-]*[:=]))")
+# Counters without a word at the beginning of a line, and their names in a row.
+_WORDLESS = (
+    (re.compile(r"^\s*\[(\d+)\][\s:]"), ("step",)),  # XGBoost, LightGBM
+    # CatBoost and darknet, or a number before the first name.
+    (re.compile(r"^\s*(\d+)(?::\s|\s+(?=[A-Za-z][\w @/-]*[:=]))"), ("step",)),
+    (re.compile(r"^\s*\[(\d+),\s*(\d+)\](?=:?\s+[A-Za-z])"), ("epoch", "batch")),  # tutorials
+)
 
 _PAIR = re.compile(
-    r"(?P<name>[A-Za-z_][\w@/'#-]*(?:[ .][A-Za-z_@#(][\w@/'#()-]*){0,4}?)"
+    r"(?P<name>[A-Za-z_][\w@/'#+-]*(?:[ .][A-Za-z_@#(][\w@/'#()-]*){0,4}?)"
     r"(?:['\"]?\s*(?:[:=]|->)+|\s+is(?=\s))\s*" + _VALUE,
     re.IGNORECASE,
 )
@@ -53,6 +58,12 @@ _MEASURE = (
     r"perplexity|lr|error|rmse|mse|mae|gnorm|grad[_ ]norm|time|data|bpc)"
 )
 _BARE = re.compile(rf"(?<![\w/])(?P<name>{_MEASURE}),?\s+(?:- )?{_VALUE}(?!\s*/)", re.IGNORECASE)
+# Any other word before a number, in a line that counts and has a loss: "step 1 loss 2.5 foo 3".
+_WORD = re.compile(
+    rf"(?<![\w/.'-])(?P<name>(?:(?:train|val|valid|test|eval|avg|mean)[ _/])?[A-Za-z_][\w@/]*)\s+"
+    rf"{_VALUE}(?!\s*/|\s+[A-Za-z]+\b\s*[,.)])",
+    re.IGNORECASE,
+)
 # Lines that name their numbers otherwise: of darknet, and of DL4J, whose score is the loss.
 _FORMS = (
     re.compile(
@@ -63,6 +74,7 @@ _FORMS = (
 )
 # A line of a block of baselines and Stable-Baselines3, which ends with a line of dashes.
 _CELL = re.compile(rf"^\|\s+(?P<name>[A-Za-z][\w/ .-]*?)\s+\|\s+{_VALUE}\s+\|\s*$")
+_TITLE = re.compile(r"^\|\s+[A-Za-z][\w .-]*/\s+\|\s+\|\s*$")  # of a part of such a block
 _PHASE = re.compile(
     r"^[^:=]*?(?<![\w/])(train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|"
     r"eval(?:uat(?:ion|ing))?|dev)(?![\w/])(?!\s+[\d.]+\s?s(?:ec|\b))",  # "train 3.2s": how long
@@ -96,7 +108,10 @@ _LEAD = re.compile(  # date, time, level, module
 _TENSOR = re.compile(r"[\w/]+/\w+:\d+(?![\d.eE])")  # of TensorFlow: "bert/pooler/dense/bias:0"
 _COUNTED = re.compile(r"(?:epoch|ep|step|iter)_?\d+", re.IGNORECASE)
 _NOT_FIRST = {"set", "net", "output", "epoch", "step", "iter", "info"}
-_NO_NAME = {"eta", "total", "took", "seed", "size", "num", "of", "max", "at"}
+_NO_NAME = {
+    "eta", "total", "took", "seed", "size", "num", "of", "max", "at", "in", "to", "for", "from",
+    "by", "after", "and", "than", "with", "is", "was", "the", "until", "over", "on",
+}  # fmt: skip
 
 
 class Printed:
@@ -111,6 +126,7 @@ class Printed:
         self._names: set[str] = set()  # that have a number there
         self._evaluation = ""  # that the last line with a counter began: "Eval epoch: 4"
         self._announced = False  # by a line without numbers; they have not come yet
+        self._table = PrintedTable()
         self._bar: Row | None = None  # of the last line, whose progress bar is not full
         self._bars = 0  # that were not full, in a row
 
@@ -122,11 +138,15 @@ class Printed:
             if found := _CELL.match(line):
                 block[found["name"]] = found["value"]
                 continue
+            if block and _TITLE.match(line):
+                continue
             if block:
                 yield block
                 block = {}
             shown = on_screen(line.replace("\b", "\r"))[:_LONGEST]
-            if row := self._row(shown):
+            if cells := self._table.row(shown):
+                yield cells
+            elif row := self._row(shown):
                 yield from self._after_bar(row, shown)
         if not growing:
             yield from filter(None, (self._bar, block))
@@ -189,7 +209,11 @@ def looks_printed(text: str) -> bool:
     at: dict[str, float] = {}
     counters: dict[str, float] = {}
     seen: dict[str, tuple[set[float], set[tuple[float, ...]]]] = {}
+    table, rows = PrintedTable(), 0
     for line in text.splitlines():
+        rows += table.row(on_screen(line)[:_LONGEST]) is not None
+        if rows > 1:
+            return True
         if found := _CELL.match(line):
             counters, values = {}, {found["name"]: float(found["value"].rstrip("%"))}
             at["cell"] = at.get("cell", 0.0) + 1
@@ -219,9 +243,9 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
             return {"step": named.pop("step")}, named
     counters: dict[str, float] = {}
     spans = []
-    for pattern in (_BOOSTED, _NUMBERED):
+    for pattern, names in _WORDLESS:
         if found := pattern.match(text):
-            counters["step"] = float(found[1])
+            counters |= dict(zip(names, map(float, found.groups()), strict=True))
             spans.append(found.span())
     for pattern, name in _OF_COUNTERS:
         if name not in counters and (found := pattern.search(text)):
@@ -233,19 +257,24 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
             counters = {"done": float(done)}
         elif "batch" not in counters:
             counters["batch"] = float(done)
-    values: dict[str, float] = {}
     phase = _PHASE.match(text)
     restates = _RESTATES.search(text)
     known = restates.start() if restates else len(text)
     text = _TENSOR.sub(lambda tensor: " " * len(tensor[0]), text)
-    for found in (*_PAIR.finditer(text), *_BARE.finditer(text)):
-        at = found.start("value")
-        if at > known or any(low <= at < high for low, high in spans):
-            continue
-        value = number(found["value"].lower())
-        name = _name(found["name"], phase[1].lower() if phase else "", found.start())
-        if value is not None and name and name not in values:
-            values[name] = value
+    values: dict[str, float] = {}
+    others: dict[str, float] = {}  # that count beside a loss
+    for pattern, into in ((_PAIR, values), (_BARE, values), (_WORD, others)):
+        for found in pattern.finditer(text):
+            at = found.start("value")
+            if at > known or any(low <= at < high for low, high in spans):
+                continue
+            value = number(found["value"].lower())
+            name = _name(found["name"], phase[1].lower() if phase else "")
+            if value is not None and name and name not in values:
+                spans.append(found.span("value"))
+                into[name] = value
+    if counters and any(map(is_loss, (*values, *others))):
+        values |= {name: value for name, value in others.items() if not is_phase(name)}
     return counters, values
 
 
@@ -267,7 +296,7 @@ def _is_path(word: str) -> bool:
     return word.count("/") > 1 or word.endswith((".cc", ".py", ".cpp"))
 
 
-def _name(found: str, phase: str, at: int) -> str:
+def _name(found: str, phase: str) -> str:
     """The name of a number; that of its line's phase comes first, if it has none itself."""
     words = found.strip(" -#'").replace("'s ", "/").split()
     while words and (words[0].lower() in _NOT_FIRST or _COUNTED.fullmatch(words[0])):

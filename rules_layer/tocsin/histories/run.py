@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.histories.columns import Columns, columns_of, without_rounded_rates
 from tocsin.histories.described import described, numbered
@@ -22,12 +24,7 @@ from tocsin.histories.machine import (
     length_of,
     measured_columns,
 )
-from tocsin.histories.names import (
-    is_loss,
-    kind_of_losses,
-    role_of,
-    with_phase_first,
-)
+from tocsin.histories.names import is_loss, kind_of_losses, role_of, with_phase_first
 from tocsin.histories.scalar import BadHistory, Note, Reader, Scalar
 from tocsin.histories.trainings import Training, trainings
 from tocsin.model import Mode, Role
@@ -39,8 +36,6 @@ _MOST_VALUES = 1_000_000
 _MOST_NAMES = 2000
 _LONGEST_NAME = 1000
 _LAST_STEP = 10**11
-_FINE_STEPS = 2000  # from this step on, steps are not those of evaluations alone
-_SHOWN_DIGITS = 7  # of a learning rate, which is surely 0 if it has so many
 
 _Values = dict[str, tuple[float, float | None]]  # name -> value, time
 
@@ -79,8 +74,7 @@ def as_run(
     configure: gives it rules that fit its columns.
     read_as: gets the line that says how the history was read; None: ``note`` gets it, too.
     Every step has mode GLOBAL, since a history has numbers of training and evaluation at the same
-    step; the names say which are of an evaluation. Raises BadHistory and
-    OSError.
+    step; the names say which are of an evaluation. Raises BadHistory and OSError.
     """
     run = HistoryRun(reader, note, choices, configure)
     run.finish(read_as or note)
@@ -254,30 +248,22 @@ class HistoryRun:
         kind = self._kind if role is Role.LOSS and not self._choices.losses else None
         shown = with_phase_first(name)
         if role not in MEASURED:
-            return _scalar(shown, value, role, kind)
+            return _number(shown, np.array(value), role, kind)
         measured = self._measured[name]
-        return _sample(shown, value * measured.factor, role, measured.kind)
+        return _number(shown, np.array([value * measured.factor]), role, measured.kind)
 
     def _length(self, values: _Values) -> Iterator[Captured]:
         """The seconds that a step took, as rules ask a minute of a machine for its length."""
         if seconds := length_of(
             {name: value for name, (value, _) in values.items()}, self._measured
         ):
-            yield _sample(LENGTH, seconds, Role.SYSTEM, MINUTE)
+            yield _number(LENGTH, np.array([seconds]), Role.SYSTEM, MINUTE)
 
 
-def _scalar(name: str, value: float, role: Role, kind: str | None) -> Captured:
-    scalar = np.array(value)
-    return Captured(
-        name, scalar, role=role, kind=kind, summary=summarize(scalar, fingerprint=False)
-    )
-
-
-def _sample(name: str, value: float, role: Role, kind: str) -> Captured:
-    """A number about a machine, in the index file as those of a hook are: rules read its value."""
-    sample = np.array([value])
-    summary = summarize(sample, fingerprint=False)
-    return Captured(name, role=role, kind=kind, summary=summary, inline=sample)
+def _number(name: str, value: NDArray[Any], role: Role, kind: str | None) -> Captured:
+    """A number in the index file, which is read and written faster than with an event file."""
+    summary = summarize(value, fingerprint=False)
+    return Captured(name, role=role, kind=kind, summary=summary, inline=value)
 
 
 def _chosen(path: Path, found: Sequence[Training], training: str | None) -> Training:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
+from operator import methodcaller
 
 from tocsin.tensors.storage import NotFound, Object, Parts, TooLarge, Truncated
 
@@ -29,8 +31,9 @@ class MemoryStorage:
         return self._url
 
     def list(self, prefix: str, after: str = "") -> Iterator[Object]:
-        found = (key for key in self._keys if key > after and key.startswith(prefix))
-        return (self.head(key) for key in found)
+        begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
+        keys = islice(self._keys, begin, None)
+        return (self.head(key) for key in takewhile(methodcaller("startswith", prefix), keys))
 
     def head(self, key: str) -> Object:
         data, modified = self._file(key)

@@ -87,6 +87,18 @@ from .test_tables import curve, read
             {"step": 500},
             {"eval_auc": 0.75, "eval/loss": 0.5},
         ),
+        ("[3,    20] loss: 0.451", {"epoch": 3, "batch": 20}, {"loss": 0.451}),
+        ("step 100 loss 2.31 foo 3", {"step": 100}, {"loss": 2.31, "foo": 3}),
+        (
+            "Epoch 2 Update 300 Cost 58.5 PD 0.25 UD 4.5",
+            {"epoch": 2, "step": 300},
+            {"Cost": 58.5, "PD": 0.25, "UD": 4.5},
+        ),
+        (
+            "(epoch: 1, iters: 100, time: 0.5) G_L1: 2.5 D_real+fake: -28.5 Mean PSNR: 30.5dB",
+            {"epoch": 1, "step": 100},
+            {"G_L1": 2.5, "D_real+fake": -28.5, "Mean PSNR": 30.5},
+        ),
         ("saved to /tmp/epoch_3.pt in 2.5s", {}, {}),
     ],
 )
@@ -112,13 +124,64 @@ def test_lines_between_two_steps_belong_to_the_first(tmp_path: Path) -> None:
 
 def test_blocks_of_baselines(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
-    cells = ("| time/ |  |", "|    fps | 100 |", "| loss | {} |", "| step | {} |")
+    cells = ("| time/ |  |", "|    step | {1} |", "| train/ |  |", "|    loss | {0} |")
     block = "\n".join(("-----", *cells, "-----", ""))
     path.write_text("training...\n" + "".join(block.format(1 / at, 100 * at) for at in (1, 2, 4)))
     reader = reader_of(path)
     assert reader is not None
     found = [(s.name, s.step, s.value) for s in reader.read(pytest.fail) if s.name == "loss"]
     assert found == [("loss", 100, 1.0), ("loss", 200, 0.5), ("loss", 400, 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "counter", "names"),
+    [
+        (
+            (
+                "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE ",
+                "---  ------  ------------  --------  ------  ------",
+                "  0       0          0.00     26.50    0.73    0.01",
+                "  0     200         33.58    847.68   10.88    0.11",
+                "  1     400         70.88    267.65   33.50    0.33",
+            ),
+            "step",
+            {"LOSS TOK2VEC": 70.88, "LOSS NER": 267.65, "ENTS_F": 33.5, "SCORE": 0.33},
+        ),
+        (
+            (
+                "  epoch    train_loss    valid_acc     dur",
+                "-------  ------------  -----------  ------",
+                "      1        \x1b[36m0.6905\x1b[0m       0.5150  0.0461",
+                "      2        \x1b[36m0.6648\x1b[0m       0.6050  0.0256",
+            ),
+            "epoch",
+            {"train_loss": 0.6648, "valid_acc": 0.605, "dur": 0.0256},
+        ),
+        (
+            (
+                "|=====================================================|",
+                "|  Epoch  |  Iteration  |  Mini-batch  |  Validation  |",
+                "|         |             |     Loss     |   Accuracy   |",
+                "|=====================================================|",
+                "|       1 |           1 |       3.2166 |       20.00% |",
+                "|       1 |           5 |       1.4265 |              |",
+                "|       2 |          10 |       1.6979 |       33.33% |",
+                "|=====================================================|",
+            ),
+            "Iteration",
+            {"Mini-batch Loss": 1.6979, "Validation Accuracy": 33.33},
+        ),
+    ],
+)
+def test_a_table_that_is_printed(
+    tmp_path: Path, lines: tuple[str, ...], counter: str, names: dict[str, float]
+) -> None:
+    """Of spaCy, skorch and MATLAB."""
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(("Training on a CPU.", *lines, "Saved the pipeline", "")))
+    run, line = read(path)
+    assert f"steps by {counter} " in line
+    assert {name: [*curve(run, name).values()][-1] for name in names} == pytest.approx(names)
 
 
 def test_a_second_line_of_a_step_that_adds_to_the_first(tmp_path: Path) -> None:

@@ -280,6 +280,12 @@ def test_shorter_lists_are_spread(tmp_path: Path) -> None:
     assert "JSON (shorter lists are spread over the steps of the longest)" in line
 
 
+def test_a_list_alone_has_the_name_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "train_losses.txt"
+    path.write_text("[1.5, 1.25, 1.0]")
+    assert curve(read(path)[0], "train_losses") == {0: 1.5, 1: 1.25, 2: 1.0}
+
+
 def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None:
     path = tmp_path / "evals_result.json"
     result = {"validation_0": {"logloss": [3, 2, 1]}, "validation_1": {"logloss": [4, 3, 2]}}
