@@ -124,6 +124,15 @@ def test_waiting_ends_with_the_run(run, time):
     assert time.now == 2
 
 
+@pytest.mark.parametrize("path", ["nothing", "file", "run/index"])
+def test_a_wrong_path_raises_at_once(run, time, path):
+    run.collections().step(0)
+    (run.path.parent / "file").touch()
+    with pytest.raises(NotARun, match=f"{path} is not a run.*timeout"):
+        create_trial(run.path.parent / path, clock=time.clock())
+    assert time.slept == []
+
+
 # -- as it is now -----------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from tocsin.model import Mode
 from tocsin.tensors import content_bytes, index_at, open_storage
 from tocsin.trial import StepState, snapshot
 
-# (run, tensor) -> what it is in truth. The numbers are those of test_weak_spots.py.
+# (run, tensor) -> what it is in truth. The numbers are those of docs/migration.md.
 TRUTH: dict[tuple[str, str], tuple[str, list[int], list[Any] | None]] = {
     ("shapes", "raw_and_shape"): ("float32", [4], [0.0, 1.0, 2.0, 3.0]),  # 1
     ("dtypes", "i8"): ("int8", [3], [-1, 2, -128]),  # 2, and so are the others

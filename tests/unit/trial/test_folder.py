@@ -184,3 +184,20 @@ def test_open_files_are_bounded_and_closed(run, monkeypatch):
     del trial
     gc.collect()
     assert _open_files() == before
+
+
+def test_a_refresh_looks_only_where_something_changed(run, monkeypatch):
+    for step in (1, 1001, 2001):
+        run.collections().step(step)
+    before = 1_600_000_000
+    for folder in (run.path / "index", *(run.path / "index").iterdir()):
+        os.utime(folder, (before, before))
+    trial = run.trial()
+    looked = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked.append(str(path)) or scandir(path))
+    assert trial.steps() == [1, 1001, 2001]
+    assert looked == []
+    run.step(1002)
+    assert trial.steps() == [1, 1001, 1002, 2001]
+    assert [path.rstrip("/").rpartition("/")[2] for path in looked] == ["000000001"]

@@ -54,14 +54,6 @@ def test_a_trial_that_is_open_follows_the_last_start(run):
     assert trial.steps() == list(tens(90))
 
 
-def test_a_start_that_overwrites_all_that_was_known(run):
-    start(run.collections(), "a", [0], tensors={"old": 1.0})
-    trial = run.trial()
-    assert trial.tensor_names() == ["old"]
-    start(run, "b", [0])
-    assert trial.tensor_names() == ["loss"]
-
-
 def test_all_workers_alike(run):
     both = ("worker_0", "worker_1")
     start(run.collections(2), "a", tens(50), *both)

@@ -196,15 +196,6 @@ def test_an_event_file_that_is_cut_short(run, keep):
         trial.tensor("b").values()
 
 
-def test_an_event_file_of_another_step(run):
-    run.collections().step(0, tensors={"a": W}).step(1, tensors={"a": W, "b": W})
-    zero, one = (run.path / event_key(step, "worker_0") for step in (0, 1))
-    trial = run.trial()
-    one.write_bytes(zero.read_bytes() + b"\0" * 300)
-    with pytest.raises(Unreadable, match="tensor a of step 1"):
-        trial.tensor("a").value(1)
-
-
 def test_a_checksum_that_the_index_names(run):
     run.collections().step(0, tensors={"a": W}, meta=RunMeta("r"))
     path = run.path / event_key(0, "worker_0")
@@ -213,3 +204,16 @@ def test_a_checksum_that_the_index_names(run):
     path.write_bytes(content)
     with pytest.raises(Unreadable, match="does not match the checksum"):
         run.trial().tensor("a").value(0)
+
+
+def test_devices_are_found_by_their_name(run):
+    devices = [f"/job:worker/replica:0/task:1/device:XLA_GPU:{n}" for n in (0, 1)]
+    run.collections(2, *devices)
+    for number, device in enumerate(devices):
+        run.step(5, device, tensors={"loss": np.float32(number)})
+    trial = run.trial()
+    assert trial.workers() == [device.replace("XLA_GPU", "XLA/GPU") for device in devices]
+    assert trial.steps() == [5]
+    for number, device in enumerate(devices):
+        assert trial.tensor("loss").value(5, worker=device).item() == number
+        assert trial.tensor("loss").value(5, worker=trial.workers()[number]).item() == number

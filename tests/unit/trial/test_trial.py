@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tocsin.model import Mode
-from tocsin.tensors import BadPattern, Collection
+from tocsin.tensors import BadPattern, Collection, event_key
 from tocsin.trial import (
     NoMoreData,
+    NotARun,
+    StepNotYetAvailable,
     StepState,
     StepUnavailable,
     TensorUnavailable,
+    TensorUnavailableForStep,
     no_refresh,
 )
 
@@ -183,3 +186,18 @@ def test_what_is_private_in_smdebug_and_used_all_the_same(trial):
     }
     assert trial.worker_set == {"worker_0"}
     assert trial.job_finished()
+
+
+def test_every_wait_ends(run, time):
+    with pytest.raises(NotARun, match=r"is not a run.* after 5 s"):
+        run.trial(timeout=5, clock=time.clock())
+    assert time.now == 5
+    trial = run.collections().step(0).trial(clock=time.clock())
+    with pytest.raises(StepNotYetAvailable, match=r"Step 7 of mode TRAIN .* after 2.5 s"):
+        trial.wait_for_steps([0, 7], Mode.TRAIN, timeout=2.5)
+    assert time.now == 7.5
+    (run.path / event_key(0, "worker_0")).unlink()
+    slept = time.now
+    with pytest.raises(TensorUnavailableForStep, match=r"event file events/.* is missing"):
+        trial.tensor("loss").value(0)
+    assert time.now == slept
