@@ -1,4 +1,7 @@
-"""What is no regular file, as the command meets it: it says so, and ends."""
+"""What is no regular file, as the command meets it: it says so, and ends.
+
+What each of a run's files comes to is in ``tests/unit/evaluation/test_irregular.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,41 +15,36 @@ from pathlib import Path
 import pytest
 from tocsin.tensors import END_MARKER, collections_key, event_key, index_key
 
-SCRIPT = Path(sys.executable).with_name("tocsin")
-INDEX, EVENT = index_key(20, "worker_0"), event_key(20, "worker_0")
-COLLECTIONS = collections_key("worker_0")
+from tests.irregular import in_time
+from tests.unit.cli.conftest import Command
 
-
-def command(*line: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command. The test fails if the command does not end."""
-    return subprocess.run(
-        list(map(str, line)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+FILES = (
+    index_key(20, "worker_0"),
+    collections_key("worker_0"),
+    END_MARKER,
+    "watch.json",
+    event_key(20, "worker_0"),
+)
 
 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (INDEX, f"refused {INDEX}: "),
-        (COLLECTIONS, "refused collections/: "),
-        (END_MARKER, f"refused {END_MARKER}: "),
-        ("watch.json", "refused watch.json: "),
-        (EVENT, "unreadable: step 20, worker_0, loss: "),
+        (FILES[0], f"refused {FILES[0]}: "),
+        (FILES[1], "refused collections/: "),
+        (FILES[2], f"refused {FILES[2]}: "),
+        (FILES[3], "refused watch.json: "),
+        (FILES[4], "unreadable: step 20, worker_0, loss: "),
         ("STOP.json", None),  # the training's to read
     ],
 )
-def test_check_of_a_run_with_a_pipe(ill: Path, key: str, said: str | None) -> None:
+def test_check_of_a_run_with_a_pipe(ill: Path, tocsin: Command, key: str, said: str | None) -> None:
     (ill / key).unlink(missing_ok=True)
     os.mkfifo(ill / key)
-    done = command(SCRIPT, "check", ill)
-    assert done.returncode == 1
-    assert "IssuesFound" in done.stdout
-    lines = done.stderr.splitlines()
+    done = in_time(lambda: tocsin("check", ill))
+    assert done.code == 1
+    assert "IssuesFound" in done.out
+    lines = done.err.splitlines()
     if said is None:
         assert lines == []
     else:
@@ -54,45 +52,38 @@ def test_check_of_a_run_with_a_pipe(ill: Path, key: str, said: str | None) -> No
         assert f"tocsin: {ill}: {said}{why}" in lines
 
 
-@pytest.mark.parametrize("key", [INDEX, COLLECTIONS, END_MARKER, "watch.json", EVENT])
-@pytest.mark.parametrize("target", ["/dev/zero", "/etc/hostname"])
-def test_check_of_a_run_with_a_link_that_leads_out(ill: Path, key: str, target: str) -> None:
-    (ill / key).unlink(missing_ok=True)
-    (ill / key).symlink_to(target)
-    done = command(SCRIPT, "check", ill)
-    assert done.returncode == 1
-    assert "IssuesFound" in done.stdout
-    assert f"{key!r} points outside of the run {ill}" in done.stderr
-
-
-def test_the_other_commands_of_a_run_with_pipes(ill: Path) -> None:
-    for key in (INDEX, COLLECTIONS, END_MARKER, "watch.json", EVENT):
+def test_tensors_of_a_run_with_pipes(ill: Path, tocsin: Command) -> None:
+    for key in (*FILES, "STOP.json"):
         (ill / key).unlink(missing_ok=True)
         os.mkfifo(ill / key)
-    os.mkfifo(ill / "STOP.json")
-    done = command(SCRIPT, "tensors", ill, "--digest", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("is a named pipe, not a file: remove it") == 3
+    said = in_time(lambda: tocsin("tensors", ill, "--digest", "--json"))
+    assert (said.code, said.err) == (0, "")
+    assert said.out.count("is a named pipe, not a file: remove it") == 3
     shutil.rmtree(ill / "index")
     os.mkfifo(ill / "index")
-    done = command(SCRIPT, "tensors", ill, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    said = in_time(lambda: tocsin("tensors", ill, "--json"))
+    assert (said.code, said.err) == (0, "")
 
 
 @pytest.mark.parametrize("arguments", [["check", "{run}", "--watch"], ["lint"]])
-def test_a_watch_file_that_is_a_pipe(ill: Path, arguments: list[str]) -> None:
+def test_a_watch_file_that_is_a_pipe(ill: Path, tocsin: Command, arguments: list[str]) -> None:
     os.mkfifo(ill / "watch.json")
-    done = command(SCRIPT, *(item.format(run=ill) for item in arguments), ill / "watch.json")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"tocsin: {ill}/watch.json: a named pipe, not a file: give a file, or /dev/stdin\n"
+    line = [item.format(run=ill) for item in arguments]
+    assert in_time(lambda: tocsin(*line, ill / "watch.json")).complaint == (
+        f"{ill}/watch.json: a named pipe, not a file: give a file, or /dev/stdin"
     )
 
 
-@pytest.mark.parametrize("end", ["--watch <(echo {rules})", "--watch /dev/stdin <<< {rules}"])
-def test_a_watch_file_that_a_user_pipes_in(ill: Path, end: str) -> None:
+def test_a_watch_file_that_a_user_pipes_in(ill: Path) -> None:
+    script = Path(sys.executable).with_name("tocsin")
     rules = shlex.quote('{"rules": [{"rule": "ExplodingTensor", "name": "mine"}]}')
-    done = command("bash", "-c", f"{SCRIPT} check {ill} {end.format(rules=rules)}")
+    done = subprocess.run(
+        ["bash", "-c", f"{script} check {ill} --watch <(echo {rules})"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (1, "")
     assert "mine" in done.stdout
     assert "VanishingGradient" not in done.stdout

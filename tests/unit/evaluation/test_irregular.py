@@ -96,6 +96,29 @@ def test_a_run_to_compare_with(job: Job, watch: MakeWatch, kind: str) -> None:
     assert checkpoint.rules["SimilarAcrossRuns"].status.value == "NotApplicable"
 
 
+@pytest.mark.parametrize("target", ["/dev/zero", "/etc/hostname"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        index_key(0, "worker_0"),
+        collections_key("worker_0"),
+        END_MARKER,
+        "watch.json",
+        event_key(0, "worker_0"),
+    ],
+)
+def test_links_that_lead_out_are_not_followed(job: Job, key: str, target: str) -> None:
+    for step in range(2):
+        job.save(step, previous=step - 1 if step else None)
+    job.end()
+    path = Path(job.storage.url) / key
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+    checkpoint, report = checked(job, None)
+    assert checkpoint.steps
+    assert f"{key!r} points outside of the run {job.storage.url}" in "".join(report.log)
+
+
 def test_files_behind_links_within_the_run_are_read(job: Job) -> None:
     job.save(0, previous=None)
     job.end()
