@@ -37,6 +37,12 @@ def test_version(tocsin):
     assert tocsin("--version").out == f"{version('tocsin')}\n"
 
 
+@pytest.mark.parametrize("command", [[], ["check"], ["silence"], ["silence", "add"], ["local"]])
+def test_help_is_short_to_type(tocsin, command):
+    assert tocsin(*command, "-h") == tocsin(*command, "--help")
+    assert tocsin(*command, "-h").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -65,22 +71,13 @@ def test_version(tocsin):
             "{tmp}: a folder, not a file: give a file, or /dev/stdin",
         ),
         (["check", "{run}", "--rule", "Vanishing"], "unknown rule 'Vanishing': did you mean"),
-        (["check", "{run}", "--rule", ""], "unknown rule ''"),
         (
             ["check", "{run}", "--rule", "VanishingGradient:treshold=1"],
             "--rule: VanishingGradient: unknown parameter 'treshold': did you mean threshold?",
         ),
         (
-            ["check", "{run}", "--rule", "VanishingGradient:threshold=x"],
-            "VanishingGradient: parameter threshold: expected a number",
-        ),
-        (
             ["check", "{run}", "--rule", "VanishingGradient:threshold"],
             "'threshold' is not in the form key=value",
-        ),
-        (
-            ["check", "{run}", "--rule", "VanishingGradient:for_steps=0"],
-            "for_steps is '0', but must be a whole number from 1 on",
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient", "--rule", "VanishingGradient"],

@@ -66,22 +66,28 @@ def test_help_loads_little(arguments):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reader_that_leaves_changes_no_verdict(ill):
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["--help"], 0), (["rules", "--json"], 0), (["check", "{run}", "--json"], 1)],
+)
+def test_a_reader_that_leaves_changes_no_verdict(ill, arguments, code):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         done = subprocess.run(
-            [SCRIPT, "check", str(ill), "--json"],
+            [SCRIPT, *(item.format(run=ill) for item in arguments)],
             stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
             timeout=PATIENCE,
         )
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_a_terminal_that_knows_ascii_only(ill):
-    done = _run(SCRIPT, "check", ill, PYTHONIOENCODING="ascii")
+    done = _run(SCRIPT, "check", ill, LC_ALL="C", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "VanishingGradient" in done.stdout
+    assert "steps    6 (0 ... 50)\n" in done.stdout
+    assert " clean | " in done.stdout
+    assert "\\u" not in done.stdout
