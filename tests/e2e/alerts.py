@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tocsin.alerts import AlertGroup
@@ -15,7 +15,7 @@ from tocsin.aws.groups import DynamoGroups
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, RunWriter, Storage, open_storage
 
-from local.events import Event, Events, listen
+from local.events import Events, listen
 from local.mailbox import MailboxMessage
 from local.stack import LocalAws
 from tests.waiting import patiently
@@ -30,7 +30,6 @@ class Alerting:
     aws: LocalAws
     storage: Storage
     events: Events
-    seen: list[Event] = field(default_factory=list)
 
     @property
     def job(self) -> str:
@@ -55,25 +54,12 @@ class Alerting:
             group = self.group()
             if reached(group):
                 return group
-            self.seen.extend(self.events.receive(wait=1))
+            self.events.receive(wait=1)
         raise AssertionError(f"the alerts of {self.storage.url} have not come so far: {group}")
 
     def settled(self, sends: int) -> AlertGroup:
         """Wait until ``sends`` lines of the log are sent and nothing is pending."""
         return self.until(lambda group: len(_sent(group)) >= sends and not group.tasks)
-
-    def told(self, detail_type: str, *, least: int) -> list[Event]:
-        """The details of what the bus has told of the run, when they are at least so many."""
-        for _ in patiently():
-            found = [event["detail"] for event in self.seen if self._own(event, detail_type)]
-            arrived = self.events.receive(wait=1)
-            if len(found) >= least and not arrived:
-                return found
-            self.seen.extend(arrived)
-        raise AssertionError(f"{detail_type}: {len(found)} came, not {least}: {found}")
-
-    def _own(self, event: Event, detail_type: str) -> bool:
-        return event["detail-type"] == detail_type and event["detail"]["Run"] == self.storage.url
 
     def mails(self) -> list[MailboxMessage]:
         """Return the messages to subscribers about the run."""

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.limits import StopGuard
 from tocsin.aws.silences import DynamoSilences
-from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 from tocsin.parsing import StopLimit
 from tocsin.tensors import STOP, NotFound
 from tocsin.watch import Silence
@@ -74,21 +72,6 @@ def test_a_silenced_run_disturbs_nobody_and_its_status_says_so(aws: LocalAws, si
     assert all("by ana" in line["detail"] for line in document["alerts"])
 
 
-def test_what_is_over_is_one_message_more(aws: LocalAws) -> None:
-    run = alerting(aws, rules=[{**BAD, "resolve": 2, "actions": ["email"]}])
-    run.write([1.0, NAN, 1.0, 1.0, 1.0])
-    group = run.settled(2)
-    assert [entry.reason for entry in group.log if entry.decision == "send"] == [
-        "first_notification",
-        "all_resolved",
-    ]
-    subjects = [mail.subject for mail in run.mails()]
-    assert [subject.partition(" in ")[0] for subject in subjects] == [
-        "Tocsin critical: ExplodingTensor",
-        "Tocsin resolved: ExplodingTensor",
-    ]
-
-
 def test_each_gets_its_own_once_and_who_may_not_is_refused_aloud(aws: LocalAws) -> None:
     topic, sns = aws.outputs["AlertTopicArn"], aws.client("sns")
     actions = ["email:a.b@c-d.example.org", "email:else@elsewhere.example.net"]
@@ -131,56 +114,3 @@ def test_the_stop_guard_trips_and_tells_people_instead(aws: LocalAws, guarded: N
         run.storage.head(STOP)
     (mail,) = run.mails()
     assert "50" in mail.body
-
-
-def test_what_cannot_be_used_of_a_configuration_is_told_and_the_rest_works(aws: LocalAws) -> None:
-    run = alerting(
-        aws,
-        rules=[{**BAD, "actions": ["dance", "email:first.last@", "email"]}, "NoSuchRule"],
-        notify={"group_wait": "1s", "repeat_interval": "0s"},
-        silences=[{"job": "*", "reason": "without an end"}],
-    )
-    run.write([1.0, NAN])
-    run.settled(1)
-    assert outcomes(run) == {("email", "done"): 1}
-    refused = {
-        detail["Where"].removeprefix("watch.json: ")
-        for detail in run.told("Tocsin Configuration Refused", least=4)
-    }
-    assert refused == {
-        "notify.repeat_interval",
-        "silences[0]",
-        "rules[0].actions[0]",
-        "rules[0].actions[1]",
-    }
-
-
-def test_everything_delivered_twice_comes_to_the_same(aws: LocalAws) -> None:
-    run = alerting(aws, rules=[BAD], notify={"group_wait": "1s", "summary": ["email"]})
-    run.write([1.0, NAN])
-    before = run.settled(3)
-    assert outcomes(run) == {("stop", "done"): 1, ("email", "done"): 2}
-    assert sorted(mail.subject.partition(":")[0] for mail in run.mails()) == [
-        "Tocsin critical",
-        "Tocsin summary",
-    ]
-    told = run.told(ACTION_TAKEN, least=3)
-    bus = aws.client("events")
-    alert = before.alerts["ExplodingTensor"].alert
-    for kind, detail in ((STATUS_CHANGE, alert), ("Tocsin Run Summary", before.summary)):
-        bus.put_events(
-            Entries=[
-                {
-                    "Source": "tocsin",
-                    "DetailType": kind,
-                    "EventBusName": aws.outputs["EventBusName"],
-                    "Detail": msgspec.json.encode(detail).decode(),
-                }
-            ]
-        )
-    marker = alerting(aws, rules=[BAD])
-    marker.write([NAN])
-    marker.settled(2)  # what came before it is worked off
-    assert run.group() == before
-    assert run.mails() == []
-    assert run.told(ACTION_TAKEN, least=3) == told
