@@ -100,7 +100,7 @@ def test_long_lines_are_thinned(steps, lines):
         for step in range(steps)
         for line in range(lines)
     ]
-    points = _points(plot(rows, "step"))
+    points = plot(rows, "step").data.values
     assert 2400 <= len(points) <= max(5000, 2 * lines)
     assert {point["step"] for point in points} >= {0, steps - 1}
 
