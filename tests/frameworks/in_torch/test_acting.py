@@ -16,14 +16,14 @@ from tocsin_hooks.torch import TorchHook
 from torch import nn
 from torch.distributions import Categorical, Distribution, Independent, Normal
 
+from tests.frameworks.in_torch.runs import entries, indexes, update
+
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 
 
 def kinds(run: Path) -> list[str | None]:
     """Those of losses, save by save."""
-    storage = LocalStorage(run)
-    indexes = [read_index(storage, each) for each in index_objects(storage)]
-    return [entry.kind for i in indexes for entry in i.entries if entry.role == Role.LOSS]
+    return [each.kind for each in entries(run, Role.LOSS)]
 
 
 class Policy(nn.Module):
@@ -36,12 +36,6 @@ class Policy(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.given(self.actor(x))
-
-
-def update(optimizer: torch.optim.Optimizer, loss: Any) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
 
 
 def values(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
@@ -203,15 +197,10 @@ def test_a_critic_is_no_evaluation_of_its_generator(run: Path) -> None:
             for _ in range(3):
                 with torch.no_grad():
                     made = model(torch.randn(16, 4))
-                judges.zero_grad()
-                judged(critic(made), torch.zeros(16, 1)).backward()
-                judges.step()
+                update(judges, judged(critic(made), torch.zeros(16, 1)))
             model.train()
-            makes.zero_grad()
-            judged(critic(model(torch.randn(16, 4))), torch.ones(16, 1)).backward()
-            makes.step()
-    storage = LocalStorage(run)
-    found = [read_index(storage, each) for each in index_objects(storage)]
+            update(makes, judged(critic(model(torch.randn(16, 4))), torch.ones(16, 1)))
+    found = indexes(run)
     of = {mode: [e for i in found if i.mode is mode for e in i.entries] for mode in Mode}
     assert any(each.role == Role.LOSS for each in of[Mode.TRAIN])
     assert not any(each.role == Role.LOSS for each in of[Mode.EVAL])

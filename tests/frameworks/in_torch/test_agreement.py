@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import Role
-from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-
-def contracts(run: Path) -> set[str]:
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    return {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
+from tests.frameworks.in_torch.runs import contracts
 
 
 def logistic(score: Any, real: bool) -> Any:

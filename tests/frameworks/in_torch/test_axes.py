@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import Role
-from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.contracts.axes import is_permuted
 from torch import nn
+
+from tests.frameworks.in_torch.runs import contracts, update
 
 N, T, H, E = 6, 10, 4, 20  # samples, steps, heads, features
 Values = Callable[[Any], Any]
@@ -124,11 +124,6 @@ def test_attention_and_views(mixed: Values, expected: set[str], run: Path) -> No
     with TorchHook.attach(model, run, save_interval=5, max_overhead=None) as hook:
         for _ in range(15):
             x = torch.randn(N, T, E)
-            optimizer.zero_grad()
-            F.mse_loss(model(x), x[:, 0, 0]).backward()
-            optimizer.step()
+            update(optimizer, F.mse_loss(model(x), x[:, 0, 0]))
         assert hook.stats.errors == 0
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert found == expected
+    assert contracts(run) == expected

@@ -20,6 +20,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from tocsin_hooks.torch import TorchHook
 
+from tests.frameworks.in_torch.runs import update
+
 class Numbers(Dataset):
     def __init__(self, model=None):
         self.model = model
@@ -37,9 +39,7 @@ def train(model, loader):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     criterion = nn.CrossEntropyLoss()
     for inputs, labels in loader:
-        optimizer.zero_grad()
-        criterion(model(inputs), labels).backward()
-        optimizer.step()
+        update(optimizer, criterion(model(inputs), labels))
 
 def main():
     torch.set_num_threads(1)

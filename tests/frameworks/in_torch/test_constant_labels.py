@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import Role
-from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
+
+from tests.frameworks.in_torch.runs import contracts, update
 
 SIZE = 64
 JUDGE = nn.Linear(1, 1)
@@ -66,10 +66,5 @@ def test_labels_that_are_one_number(name: str, run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     with TorchHook.attach(model, run, save_interval=2, max_overhead=None):
         for _ in range(20):
-            optimizer.zero_grad()
-            loss(model).backward()
-            optimizer.step()
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert ("targets_identical" in found) is expected
+            update(optimizer, loss(model))
+    assert ("targets_identical" in contracts(run)) is expected

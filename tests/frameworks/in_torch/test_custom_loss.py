@@ -21,6 +21,8 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.calls.tape import CannotReplay, Tape
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 Loss = Callable[[nn.Module, Any, Any], Any]
 WEIGHTS = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
@@ -47,9 +49,7 @@ def train(run: Path, loss: Loss, *, learns: bool = True, steps: int = 80) -> NDA
         for _ in range(steps):
             x = torch.randn(SIZE, 8)
             y = x @ WEIGHTS
-            optimizer.zero_grad()
-            loss(model, x, y if learns else y[torch.randperm(SIZE)]).backward()
-            optimizer.step()
+            update(optimizer, loss(model, x, y if learns else y[torch.randperm(SIZE)]))
         assert hook.stats.errors == 0
     return compared(run)
 

@@ -7,16 +7,17 @@ import gc
 import logging
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.evaluation import check
 from tocsin.model import RuleStatus
-from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin.tensors import LocalStorage
 from tocsin_hooks.torch import TorchHook
 from torch import nn
+
+from tests.frameworks.in_torch.runs import indexes, update
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -31,12 +32,6 @@ def batch(size: int = 64) -> Batch:
     return x, (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
 
 
-def update(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-
-
 def accuracy(model: nn.Module) -> float:
     x, y = batch(2000)
     with torch.no_grad():
@@ -48,11 +43,6 @@ def found(run: Path) -> set[str]:
     return {
         name for name, rule in checkpoint.rules.items() if rule.status is RuleStatus.ISSUES_FOUND
     }
-
-
-def saved(run: Path) -> list[Any]:
-    storage = LocalStorage(run)
-    return [read_index(storage, each) for each in index_objects(storage)]
 
 
 def test_a_student_that_learns_from_a_teacher_is_better_than_guessing(run: Path) -> None:
@@ -115,7 +105,7 @@ def test_both_of_two_optimizers_that_take_turns_are_saved(run: Path) -> None:
             loss = criterion(critic(fake.detach()), zeros) + criterion(critic(real), ones)
             update(of_critic, loss)
             update(of_generator, criterion(critic(fake), ones))
-    names = Counter(entry.name for index in saved(run) for entry in index.entries)
+    names = Counter(entry.name for index in indexes(run) for entry in index.entries)
     gradients = {
         part: names[f"gradient/ModuleDict_{part}.0.weight"] for part in ("generator", "critic")
     }
@@ -132,7 +122,7 @@ def test_acting_without_gradients_is_no_evaluation(run: Path) -> None:
                     model(torch.randn(1, 8))
             x, y = batch()
             update(optimizer, hook.record_loss(F.cross_entropy(model(x), y)))
-    assert Counter(index.mode.name for index in saved(run)) == {"TRAIN": 3}
+    assert Counter(index.mode.name for index in indexes(run)) == {"TRAIN": 3}
 
 
 def test_a_temporary_module_that_nobody_holds_is_warned_of(
@@ -180,7 +170,7 @@ def test_an_optimizer_of_a_model_that_was_replaced(
         for _ in range(40):
             x, y = batch()
             update(optimizer, F.cross_entropy(model(x), y))
-    found = saved(run)
+    found = indexes(run)
     assert [index.step for index in found] == [0, 10, 20, 30]
     names = {entry.name for entry in found[-1].entries}
     assert "gradient/Sequential_0.weight" in names

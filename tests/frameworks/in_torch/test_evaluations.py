@@ -13,11 +13,12 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin import create_trial
-from tocsin.model import ACTING, Mode
-from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin.model import ACTING, Mode, Role
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
+
+from tests.frameworks.in_torch.runs import entries, update
 
 Loss = Callable[[Any, Any], Any]
 Batches = list[tuple[Any, Any]]
@@ -38,9 +39,7 @@ def train(model: nn.Module, loss: Loss, steps: int = 1) -> None:
     model.train()
     for _ in range(steps):
         x, y = batch()
-        optimizer.zero_grad()
-        loss(model(x), y).backward()
-        optimizer.step()
+        update(optimizer, loss(model(x), y))
 
 
 def evaluate(model: nn.Module, loss: Loss, *sizes: int) -> float:
@@ -255,9 +254,7 @@ def test_two_passes_that_training_joins_are_no_batches(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with TorchHook.attach(model, run, **EVERY):
         for _ in range(3):
-            optimizer.zero_grad()
-            loss(model, torch.randn(32, 8)).backward()
-            optimizer.step()
+            update(optimizer, loss(model, torch.randn(32, 8)))
         model.eval()
         with torch.no_grad():
             value = loss(model, torch.randn(32, 8)).item()
@@ -404,9 +401,7 @@ def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
     trial = create_trial(str(run))
     assert len(trial.steps(mode=Mode.TRAIN)) == 8
     assert len(losses(run, "loss", Mode.EVAL)) == len(trial.steps(mode=Mode.EVAL)) == 2
-    storage = LocalStorage(run)
-    indexes = [read_index(storage, each) for each in index_objects(storage)]
-    kinds = [entry.kind for index in indexes for entry in index.entries if entry.name == "loss"]
+    kinds = [each.kind for each in entries(run, Role.LOSS) if each.name == "loss"]
     assert (kinds[0], kinds[-1]) == (None, ACTING)
 
 
@@ -446,9 +441,7 @@ def test_a_model_that_is_trained_with_training_false(run: Path) -> None:
     with TorchHook.attach(model, run, **EVERY):
         for step in range(12):
             x, y = batch()
-            optimizer.zero_grad()
-            F.cross_entropy(model(x, training=False), y).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x, training=False), y))
             if step % 4 == 3:
                 with torch.no_grad():
                     model(x, training=False)
@@ -471,9 +464,7 @@ def test_rollouts_before_many_updates_are_acting(
                         model(torch.randn(16, 8))
             for _ in range(40):
                 train(model, F.cross_entropy)
-    storage = LocalStorage(run)
-    indexes = [read_index(storage, each) for each in index_objects(storage)]
-    kinds = [entry.kind for index in indexes for entry in index.entries if entry.name == "loss"]
+    kinds = [each.kind for each in entries(run, Role.LOSS) if each.name == "loss"]
     assert (kinds[0], kinds[-1]) == (None, expected)
 
 
@@ -486,9 +477,7 @@ def test_the_value_of_the_last_state_is_part_of_training(run: Path) -> None:
             outputs = torch.stack([model(batch()[0]) for _ in range(4)])
             with torch.no_grad():
                 last = model(batch()[0])
-            optimizer.zero_grad()
-            (outputs - last).square().mean().backward()
-            optimizer.step()
+            update(optimizer, (outputs - last).square().mean())
             if number % 4 == 3:
                 evaluate(model, F.cross_entropy, 32)
                 model.train()
@@ -702,9 +691,7 @@ def test_channels_that_are_last_in_memory(run: Path) -> None:
     y = (x[:, 0] > 0).long()
     with TorchHook.attach(model, run, **EVERY) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x), y).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x), y))
         model.eval()
         with torch.no_grad():
             output = model(x)
@@ -736,9 +723,7 @@ def test_a_loss_inside_of_the_model_is_known_in_an_evaluation_without_labels(run
     with TorchHook.attach(model, run, capture=asked, **EVERY) as hook:
         for _ in range(20):
             x, y = batch()
-            optimizer.zero_grad()
-            model(x, labels=y)["loss"].backward()
-            optimizer.step()
+            update(optimizer, model(x, labels=y)["loss"])
         model.eval()
         x, y = batch()
         with torch.no_grad():

@@ -15,6 +15,8 @@ from tocsin_hooks.torch.first_model import FirstModel
 from torch import nn
 from torch.optim import SGD
 
+from tests.frameworks.in_torch.runs import update
+
 
 class Agent(nn.Module):
     """Is never called itself."""
@@ -31,12 +33,6 @@ class Reader(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.body(x)
-
-
-def update(optimizer: Any, loss: Any) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
 
 
 def batches(count: int = 6) -> Iterator[Any]:

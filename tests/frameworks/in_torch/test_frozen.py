@@ -13,6 +13,7 @@ from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 
@@ -65,9 +66,7 @@ def test_a_training(loads: bool, run: Path) -> None:
     optimizer = torch.optim.SGD(model[-1].parameters(), 1e-2)
     with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
         for _ in range(30):
-            optimizer.zero_grad()
-            F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))))
         assert hook.stats.errors == 0
     assert ("frozen_random_weights" in broken(run)) is not loads
 
@@ -81,8 +80,6 @@ def test_what_an_optimizer_holds_may_thaw(thaws: bool, run: Path) -> None:
         for at in range(90):
             if thaws and at == 80:
                 model.requires_grad_(requires_grad=True)
-            optimizer.zero_grad()
-            F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))))
         assert hook.stats.errors == 0
     assert ("frozen_random_weights" in broken(run)) is not thaws

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import COMPETING
-from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin.model import COMPETING, Role
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.graph import is_gap
 from torch import nn
+
+from tests.frameworks.in_torch.runs import entries, update
 
 
 class Energy(nn.Module):
@@ -57,10 +58,5 @@ def test_energies_have_no_level(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
         for _ in range(12):
-            optimizer.zero_grad()
-            (model(torch.randn(16, 8)).mean() - model(torch.zeros(16, 8)).mean()).backward()
-            optimizer.step()
-    storage = LocalStorage(run)
-    indexes = [read_index(storage, each) for each in index_objects(storage)]
-    kinds = {entry.kind for index in indexes for entry in index.entries if entry.name == "loss"}
-    assert kinds == {COMPETING}
+            update(optimizer, model(torch.randn(16, 8)).mean() - model(torch.zeros(16, 8)).mean())
+    assert {each.kind for each in entries(run, Role.LOSS)} == {COMPETING}

@@ -22,6 +22,7 @@ from tocsin_hooks.torch.capture.parameters import Parameters
 from torch import nn
 from torch.nn import functional
 
+from tests.frameworks.in_torch.runs import update
 from tests.waiting import PATIENCE
 
 from .conftest import Net, Written, hooks_of
@@ -362,9 +363,7 @@ def test_a_rule_of_its_judge_stops_the_training(tmp_path: Path) -> None:
     def train_for(seconds: float) -> None:
         begun = time.monotonic()
         while time.monotonic() - begun < seconds:
-            optimizer.zero_grad()
-            functional.mse_loss(model(torch.ones(2, 4)), torch.ones(2, 1)).backward()
-            optimizer.step()
+            update(optimizer, functional.mse_loss(model(torch.ones(2, 4)), torch.ones(2, 1)))
             time.sleep(0.01)
 
     with pytest.raises(TrainingStopped, match="ExplodingTensor stops the training"):

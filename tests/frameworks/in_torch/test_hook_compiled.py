@@ -15,6 +15,8 @@ from tocsin.model import Mode
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 from .conftest import Written, hooks_of
 
 Read = Callable[[Path], Written]
@@ -183,9 +185,7 @@ def test_a_compiled_function_that_calls_the_model(
     with warnings.catch_warnings(), TorchHook.attach(net, run, **EVERY) as hook:
         warnings.simplefilter("error")
         for _ in range(12):  # PyTorch gives up after eight
-            optimizer.zero_grad()
-            hook.record_loss(step()).backward()
-            optimizer.step()
+            update(optimizer, hook.record_loss(step()))
     assert counters["stats"]["unique_graphs"] == 1
     steps = written(run)
     assert list(steps) == [(Mode.TRAIN, number) for number in range(12)]
@@ -201,9 +201,7 @@ def test_what_was_compiled_before_a_model_is_watched(
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with TorchHook.attach(net, run, **EVERY):
         for _ in range(3):
-            optimizer.zero_grad()
-            nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1]).backward()
-            optimizer.step()
+            update(optimizer, nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1]))
     assert [LOSS in found for found in written(run).values()] == [False, True, True]
 
 
@@ -219,8 +217,6 @@ def test_a_function_compiled_with_the_model_before_that_is_watched(
     before = counters["stats"]["unique_graphs"]
     with TorchHook.attach(net, run, **EVERY):
         for _ in range(12):
-            optimizer.zero_grad()
-            step().backward()
-            optimizer.step()
+            update(optimizer, step())
     assert counters["stats"]["unique_graphs"] <= before + 1
     assert all(set(found) >= PARAMETERS for found in written(run).values())

@@ -22,6 +22,8 @@ from tocsin.watch import RuleConfig, Watch
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 from .conftest import Net, Written, hooks_of
 
 Read = Callable[[Path], Written]
@@ -193,9 +195,7 @@ def test_forward_called_by_itself(net: Net, run: Path, batch: Any, written: Read
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with TorchHook.attach(net, run, **EVERY) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1]).backward()
-            optimizer.step()
+            update(optimizer, nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1]))
         with torch.no_grad():
             nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1])
     assert hook.stats.errors == 0

@@ -16,6 +16,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from tests.frameworks.in_torch.runs import update
+
 from .conftest import Written, hooks_of
 
 Read = Callable[[Path], Written]
@@ -438,9 +440,7 @@ def test_a_model_that_was_traced(run: Path, written: Read) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with TorchHook.attach(model, run, **EVERY) as hook:
         for _ in range(2):
-            optimizer.zero_grad()
-            functional.mse_loss(model(x), torch.zeros(8, 4)).backward()
-            optimizer.step()
+            update(optimizer, functional.mse_loss(model(x), torch.zeros(8, 4)))
         assert hook.stats.errors == 0
     roles = {each.role for each in written(run)[FIRST].values()}
     assert {Role.LOSS, Role.WEIGHT, Role.GRADIENT, Role.INPUT} <= roles

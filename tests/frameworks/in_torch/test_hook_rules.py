@@ -13,6 +13,8 @@ from tocsin.tensors import LocalStorage
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 STEPS = 40
 
 
@@ -60,9 +62,7 @@ def test_rules_find_what_is_wrong(
     with TorchHook.attach(model, run, save_interval=1, max_overhead=1.0) as hook:
         for _ in range(STEPS):
             x = torch.randn(64, 8)
-            optimizer.zero_grad()
-            criterion(model(x), (x @ truth).argmax(1)).backward()
-            optimizer.step()
+            update(optimizer, criterion(model(x), (x @ truth).argmax(1)))
     assert hook.stats.saved == STEPS
     checkpoint, _ = check(LocalStorage(run))
     found = {

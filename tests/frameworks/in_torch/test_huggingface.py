@@ -12,13 +12,14 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
-from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
+from tocsin.tensors import STOP
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import transformers
 from tocsin_hooks.huggingface import TocsinCallback
 
+from tests.frameworks.in_torch.runs import indexes, values
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -67,11 +68,6 @@ def trainer(run: Path, tmp_path: Path) -> Any:
     return make
 
 
-def values(run: Path, name: str, mode: Mode = Mode.TRAIN) -> list[float]:
-    tensor = create_trial(str(run)).tensor(name)
-    return [tensor.value(step, mode=mode).item() for step in tensor.steps(mode=mode)]
-
-
 def logged(trained: Any, key: str) -> list[float]:
     return [entry[key] for entry in trained.state.log_history if key in entry]
 
@@ -108,8 +104,7 @@ def test_losses_are_those_that_the_trainer_reports(
 def test_saved_steps_name_the_checkpoints_of_the_trainer(trainer: Any, run: Path) -> None:
     trained = trainer(save_strategy="steps", save_steps=2)
     trained.train()
-    storage = LocalStorage(run)
-    files = [read_index(storage, each) for each in index_objects(storage)]
+    files = indexes(run)
     named = [file.meta.checkpoint for file in files if file.meta]
     folder = f"{trained.args.output_dir}/checkpoint-"
     assert named[0] is None

@@ -12,11 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import Mode
-from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
+from tocsin.tensors import STOP, LocalStorage
 from tocsin_hooks.stop import TrainingStopped
 from tocsin_hooks.torch import TorchHook, look_schedule
 from tocsin_hooks.torch.idle import IdleSteps
 from torch import nn
+
+from tests.frameworks.in_torch.runs import indexes
 
 MOST_FRAMES, MOST_FILES = 15, 5  # three of them take the loss and a gradient norm
 
@@ -203,9 +205,8 @@ def trained(loop: Callable[[Models, int], None], run: Path) -> tuple[Any, ...]:
         positions.append(hook.position)
     hook.close()
     assert hook.stats.errors == 0
-    storage = LocalStorage(run)
-    indexes = [read_index(storage, each) for each in index_objects(storage)]
-    saved = [(i.step, i.mode, i.mode_step, sorted(e.name for e in i.entries)) for i in indexes]
+    found = indexes(run)
+    saved = [(i.step, i.mode, i.mode_step, sorted(e.name for e in i.entries)) for i in found]
     return positions, saved, [each.tolist() for each in models.own.parameters()]
 
 

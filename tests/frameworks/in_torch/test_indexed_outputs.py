@@ -15,6 +15,8 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 NODES, CLASSES = 60, 4
 EVERY: dict[str, Any] = {"save_interval": 1, "max_overhead": None}
 Judge = Callable[[Any, Any, Any], Any]
@@ -72,9 +74,7 @@ def test_nodes_that_were_trained_on_are_not_held_out(
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with watched(model, run) as hook:
         for _ in range(5):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x)[sets[0]], labels[sets[0]]).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x)[sets[0]], labels[sets[0]]))
         model.eval()
         with torch.no_grad():
             output = model(x)
@@ -111,9 +111,7 @@ def test_tokens_behind_a_mask_have_a_loss_in_evaluations(judge: Judge, run: Path
     with watched(model, run) as hook:
         for _ in range(5):
             x, labels, mask = batch()
-            optimizer.zero_grad()
-            F.cross_entropy(model(x)[mask], labels[mask]).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x)[mask], labels[mask]))
         model.eval()
         x, labels, mask = batch()
         with torch.no_grad():
@@ -132,9 +130,7 @@ def test_columns_that_are_picked_of_all_samples(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with watched(model, run) as hook:
         for _ in range(5):
-            optimizer.zero_grad()
-            F.mse_loss(model(torch.randn(16, 8))[:, columns], torch.randn(16, 2)).backward()
-            optimizer.step()
+            update(optimizer, F.mse_loss(model(torch.randn(16, 8))[:, columns], torch.randn(16, 2)))
         model.eval()
         with torch.no_grad():
             value = F.mse_loss(model(torch.randn(16, 8))[:, columns], torch.randn(16, 2)).item()

@@ -18,6 +18,8 @@ from tocsin.tensors import Entry, LocalStorage
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 Written = dict[tuple[Mode, int], dict[str, Entry]]
 Read = Callable[[Path], Written]
 
@@ -35,9 +37,7 @@ class Losses:
 
     def train(self, steps: int, first: int = 0) -> None:
         for number in range(first, first + steps):
-            self.optimizer.zero_grad()
-            self.loss(float(number)).backward()
-            self.optimizer.step()
+            update(self.optimizer, self.loss(float(number)))
 
 
 def interval(entries: dict[str, Entry], name: str = "interval/loss") -> Any:
@@ -66,9 +66,7 @@ def test_losses_of_idle_steps_that_are_not_finite_are_counted(run: Path, written
     losses = Losses()
     with TorchHook.attach(losses.model, run, save_interval=100, max_overhead=None):
         for number in range(101):
-            losses.optimizer.zero_grad()
-            losses.loss(math.nan if number in (57, 58) else 1.0).backward()
-            losses.optimizer.step()
+            update(losses.optimizer, losses.loss(math.nan if number in (57, 58) else 1.0))
     found = interval(written(run)[Mode.TRAIN, 100])
     assert (found.size, found.nan, found.max, found.max_step) == (100, 2, 1.0, 57)
 
@@ -176,9 +174,7 @@ def test_the_weights_are_the_same(run: Path) -> None:
         hook = TorchHook.attach(model, run) if hooked else None
         optimizer = torch.optim.Adam(model.parameters(), 0.01)
         for _ in range(60):
-            optimizer.zero_grad()
-            model(torch.randn(4, 4)).square().mean().backward()
-            optimizer.step()
+            update(optimizer, model(torch.randn(4, 4)).square().mean())
         if hook is not None:
             hook.close()
         return [each.tolist() for each in model.parameters()]
@@ -210,9 +206,7 @@ def test_an_exploding_recurrent_network_is_found_between_the_saves(gain: float, 
         for number in range(600):
             long = number % 27 == 4 and number % 10
             series = 0.05 * torch.randn(8, 40 if long else 4, 2)
-            optimizer.zero_grad()
-            F.mse_loss(model(series), 1.0 + series.sum((1, 2))[:, None]).backward()
-            optimizer.step()
+            update(optimizer, F.mse_loss(model(series), 1.0 + series.sum((1, 2))[:, None]))
     checkpoint, _ = check(LocalStorage(run))
     rules = checkpoint.rules.items()
     found = {name: str(each) for name, each in rules if each.status is RuleStatus.ISSUES_FOUND}

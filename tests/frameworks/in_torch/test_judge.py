@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.judging import assert_judged
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -26,9 +27,7 @@ def test_pytorch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     hook = TorchHook.attach(model, tmp_path / "run", judge=True, save_interval=1)
     optimizer = torch.optim.SGD(model.parameters(), TOO_HIGH)
     for _ in range(STEPS):
-        optimizer.zero_grad()
-        F.mse_loss(model(X), Y).backward()
-        optimizer.step()
+        update(optimizer, F.mse_loss(model(X), Y))
     hook.close()
     assert_judged(tmp_path / "run", caplog)
 

@@ -16,12 +16,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
-from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
+from tocsin.tensors import STOP
 from tocsin_hooks import Hook
 from tocsin_hooks.lightning import TocsinCallback
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.frameworks.in_torch.runs import indexes, values
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -72,11 +73,6 @@ def trainer(*callbacks: Any, **options: Any) -> Any:
     return pl.Trainer(callbacks=list(callbacks), **(quiet | kept | options))
 
 
-def values(run: Path, name: str, mode: Mode = Mode.TRAIN) -> list[float]:
-    tensor = create_trial(str(run)).tensor(name)
-    return [float(tensor.value(step, mode=mode)) for step in tensor.steps(mode=mode)]
-
-
 @pytest.fixture
 def fitted(run: Path) -> Any:
     def fit(model: Any, **options: Any) -> Any:
@@ -111,8 +107,7 @@ def test_saved_steps_name_the_checkpoints_of_the_trainer(
     kept = pl.callbacks.ModelCheckpoint(tmp_path / "ckpt", every_n_train_steps=4, save_top_k=-1)
     trained = trainer(TocsinCallback(run, save_interval=1), kept, enable_checkpointing=True)
     trained.fit(Classifier(), data(24))
-    storage = LocalStorage(run)
-    files = [read_index(storage, each) for each in index_objects(storage)]
+    files = indexes(run)
     named = {file.step: file.meta.checkpoint for file in files if file.meta}
     last = named[11]
     assert last is not None
@@ -340,8 +335,7 @@ def test_a_checkpoint_takes_the_steps_up(run: Path, tmp_path: Path) -> None:
     trial = create_trial(str(run))
     assert trial.steps(Mode.TRAIN) == [*range(12)]
     assert trial.steps(Mode.EVAL) == [0, 1]
-    storage = LocalStorage(run)
-    starts = [read_index(storage, item).meta.resumed_from for item in storage.list("index/")]
+    starts = [index.meta.resumed_from for index in indexes(run) if index.meta]
     assert starts == [None] * 7 + [6] * 7
 
 
@@ -395,5 +389,4 @@ def test_two_processes_are_two_workers(run: Path) -> None:
         worker = f"worker_{rank}"
         saved = [float(tensor.value(step, worker=worker)) for step in tensor.steps()]
         assert saved == pytest.approx([float(loss) for of, loss in said if of == rank])
-    storage = LocalStorage(run)
-    assert len({read_index(storage, item).meta.run_id for item in storage.list("index/")}) == 1
+    assert len({index.meta.run_id for index in indexes(run) if index.meta}) == 1

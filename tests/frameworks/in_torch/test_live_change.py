@@ -14,6 +14,7 @@ from tocsin.watch import Watch, encode_watch, to_watch
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.waiting import PATIENCE
 
 Until = Callable[[Callable[[], bool]], None]
@@ -28,9 +29,7 @@ def until(net: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Until:
         end = time.monotonic() + PATIENCE
         while not done():
             assert time.monotonic() < end
-            optimizer.zero_grad()
-            criterion(net(batch[0]), batch[1]).backward()
-            optimizer.step()
+            update(optimizer, criterion(net(batch[0]), batch[1]))
 
     return train
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tocsin.tensors import END_MARKER, IndexFile, LocalStorage, read_collections, read_index
+from tocsin.tensors import END_MARKER, LocalStorage, read_collections
 
+from tests.frameworks.in_torch.runs import indexes
 from tests.notebook import Notebook
 
 IMPORT = """
@@ -39,11 +40,6 @@ def notebook(run: Path) -> Iterator[Notebook]:
     made.cells(IMPORT, MODEL)
     yield made
     made.cell("hook.close()")
-
-
-def indexes(run: Path) -> list[IndexFile]:
-    storage = LocalStorage(run)
-    return [read_index(storage, item) for item in storage.list("index/")]
 
 
 @pytest.mark.parametrize("second", ["run", "run-2"])

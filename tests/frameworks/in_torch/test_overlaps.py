@@ -13,6 +13,7 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 Share = Callable[[Any, Any], Any]
@@ -108,9 +109,7 @@ def test_a_training(turned: bool, run: Path) -> None:
         for _ in range(20):
             x = torch.randn(8, 1, 8, 8)
             share = dice(torch.sigmoid(model(x)), (x > 0.5).float())
-            optimizer.zero_grad()
-            (share if turned else 1 - share).backward()
-            optimizer.step()
+            update(optimizer, share if turned else 1 - share)
         assert hook.stats.errors == 0
     assert ("overlap_minimised" in broken(run)) is turned
 
@@ -123,8 +122,6 @@ def test_a_training_by_scores(last: nn.Module, run: Path) -> None:
         for _ in range(20):
             x = torch.randn(8, 1, 8, 8)
             loss = 1 - dice_of_each(model(x), (x > 0.5).float())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            update(optimizer, loss)
         assert hook.stats.errors == 0
     assert ("overlap_of_logits" in broken(run)) is isinstance(last, nn.Identity)

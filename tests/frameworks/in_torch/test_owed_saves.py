@@ -14,6 +14,8 @@ from tocsin_hooks.torch.owed_saves import OwedSaves
 from torch import nn
 from torch.distributions import Categorical
 
+from tests.frameworks.in_torch.runs import update
+
 
 def saved(steps: str, interval: int) -> str:
     """Of each step of training whether it is saved.
@@ -74,9 +76,7 @@ def test_a_generator_is_saved_with_its_loss(
         (judged(fake).mean() - judged(torch.randn(16, 8)).mean()).backward()
         other.step()
         if number % critic == 0:
-            one.zero_grad()
-            (-judged(made(torch.randn(16, 4))).mean()).backward()
-            one.step()
+            update(one, -judged(made(torch.randn(16, 4))).mean())
     hook.close()
     assert hook.stats.errors == 0
     found = with_loss(written(run))
@@ -94,9 +94,7 @@ def test_an_episode_is_saved_with_its_loss(run: Path, written: Callable[[Path], 
         for _ in range(150):
             actions = Categorical(logits=model(torch.randn(1, 4)))
             likely.append(actions.log_prob(actions.sample()))
-        optimizer.zero_grad()
-        (-torch.cat(likely) * torch.randn(150)).sum().backward()
-        optimizer.step()
+        update(optimizer, (-torch.cat(likely) * torch.randn(150)).sum())
     hook.close()
     assert hook.stats.errors == 0
     found = with_loss(written(run))

@@ -12,6 +12,7 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.contracts.padding import padding_of
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 WORDS, WIDTH, PLACES = 11, 16, 9
@@ -108,9 +109,7 @@ def test_masks(model: Any, given: dict[str, Any], expected: bool, run: Path) -> 
     with TorchHook.attach(net, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
         for _ in range(20):
             tokens = texts(**given)
-            optimizer.zero_grad()
-            F.cross_entropy(net(tokens), tokens.sum(1) % 2).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(net(tokens), tokens.sum(1) % 2))
         assert hook.stats.errors == 0
     assert ("padding_mask_inverted" in broken(run)) is expected
 
@@ -177,8 +176,6 @@ def test_padding_that_a_loss_counts(
             following = F.pad(tokens[:, 1:], (0, 1))
             scores = model(tokens)
             loss = F.cross_entropy(scores.flatten(0, 1), following.flatten(), ignore_index=ignored)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            update(optimizer, loss)
         assert hook.stats.errors == 0
     assert set(broken(run)) == expected

@@ -14,6 +14,8 @@ from tocsin_hooks.torch import TorchHook
 from torch import nn
 from torch._dynamo import utils
 
+from tests.frameworks.in_torch.runs import update
+
 
 @pytest.fixture(autouse=True)
 def _nothing_was_compiled() -> None:
@@ -37,9 +39,7 @@ def trained(run: Path, model: Any, loss: Callable[[Any], Any], steps: int = 60) 
     hook = TorchHook.attach(model, run, save_interval=1)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(steps):
-        optimizer.zero_grad()
-        loss(torch.randn(32, 8)).backward()
-        optimizer.step()
+        update(optimizer, loss(torch.randn(32, 8)))
     hook.close()
     return set(create_trial(run).tensor_names(mode=Mode.TRAIN))
 
@@ -90,9 +90,7 @@ def test_a_part_may_be_captured_after_it_was_watched(run: Path, tmp_path: Path) 
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     hooks = [TorchHook.attach(model, tmp_path / name, save_interval=1) for name in ("one", "two")]
     for _ in range(20):
-        optimizer.zero_grad()
-        model.loss(torch.randn(32, 8)).backward()
-        optimizer.step()
+        update(optimizer, model.loss(torch.randn(32, 8)))
     names = trained(run, model.encoder, lambda x: model.encoder(x).square().mean())
     assert {"Sequential_input_0", "samples"} <= names
     for hook in hooks:
@@ -149,9 +147,7 @@ def test_evaluations_by_parts(run: Path, call: Any, by_hand: bool, own_modes: bo
         for part in parts:
             part.train()
         for at in range(4):
-            optimizer.zero_grad()
-            loss(slice(16 * at, 16 * at + 16)).backward()
-            optimizer.step()
+            update(optimizer, loss(slice(16 * at, 16 * at + 16)))
         for part in parts:
             part.eval()
         with torch.no_grad():

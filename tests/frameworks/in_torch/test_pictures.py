@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 SIZE = 12
@@ -28,9 +29,7 @@ def train(run: Path, model: nn.Module, loss: Any, form: Any) -> set[str]:
     with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
         for _ in range(20):
             x = pictures()
-            optimizer.zero_grad()
-            loss(model(form(x)), (x.mean(-1) > 0).long()).backward()
-            optimizer.step()
+            update(optimizer, loss(model(form(x)), (x.mean(-1) > 0).long()))
         assert hook.stats.errors == 0
     return set(broken(run))
 

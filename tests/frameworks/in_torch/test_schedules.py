@@ -17,6 +17,7 @@ from torch import nn
 from torch.optim import lr_scheduler as schedules
 from transformers import get_linear_schedule_with_warmup
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import broken
 
 EPOCHS, UPDATES = 12, 10
@@ -74,9 +75,7 @@ def train(run: Path, schedule: Callable[[Any], Any], by_update: Step, by_epoch: 
         model.train()
         for _ in range(UPDATES):
             batch = torch.randint(0, 300, (32,))
-            optimizer.zero_grad()
-            F.cross_entropy(model(x[batch]), y[batch]).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x[batch]), y[batch]))
             by_update(falls, 0.0, 0.0)
         model.eval()
         with torch.no_grad():

@@ -13,6 +13,8 @@ from tocsin import create_trial, modes
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 ROWS = torch.randn(3000, 12, generator=torch.Generator().manual_seed(0))
 
 
@@ -101,9 +103,7 @@ def test_a_model_of_no_samples_says_nothing(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            model().backward()
-            optimizer.step()
+            update(optimizer, model())
         assert hook.stats.errors == 0
     assert not create_trial(str(run)).tensor_names(collection="samples")
 
@@ -123,9 +123,7 @@ def test_inputs_of_several_lengths_are_not_counted(edges: Any, run: Path) -> Non
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            model(edges, ROWS[:16]).square().mean().backward()
-            optimizer.step()
+            update(optimizer, model(edges, ROWS[:16]).square().mean())
         assert hook.stats.errors == 0
     found = create_trial(str(run))
     assert not found.tensor_names(collection="samples")
@@ -165,9 +163,7 @@ def test_places_of_tokens_are_no_samples(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(4):
-            optimizer.zero_grad()
-            model.forward(torch.arange(5).repeat(8, 1)).square().mean().backward()
-            optimizer.step()
+            update(optimizer, model.forward(torch.arange(5).repeat(8, 1)).square().mean())
         assert hook.stats.errors == 0
     assert not create_trial(str(run)).tensor_names(collection="samples")
 
@@ -189,9 +185,7 @@ def test_samples_of_evaluations(
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for rows in trained.split(60):
-            optimizer.zero_grad()
-            model.train()(rows).square().mean().backward()
-            optimizer.step()
+            update(optimizer, model.train()(rows).square().mean())
         model.eval()
         with torch.no_grad():
             for rows in evaluated.split(100):
@@ -213,9 +207,7 @@ def test_points_in_one_batch_have_the_elements_of_a_point(run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None):
         for _ in range(3):
-            optimizer.zero_grad()
-            model(points).square().mean().backward()
-            optimizer.step()
+            update(optimizer, model(points).square().mean())
     assert create_trial(str(run)).tensor("samples").value(1)[2] == 2
 
 
@@ -228,9 +220,7 @@ def test_a_failure_costs_nothing_else(run: Path, monkeypatch: pytest.MonkeyPatch
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(ROWS[:8]), torch.zeros(8).long()).backward()
-            optimizer.step()
+            update(optimizer, nn.functional.cross_entropy(model(ROWS[:8]), torch.zeros(8).long()))
         assert hook.stats.errors
     found = create_trial(str(run))
     assert found.tensor_names(collection="losses")
@@ -255,9 +245,8 @@ def test_single_sequences_are_no_batches_of_their_parts(run: Path) -> None:
         for _ in range(60):
             length = int(torch.randint(3, 9, (), generator=draw))
             name = letters[torch.randint(12, (length, 1), generator=draw)]
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(name), torch.zeros(1, dtype=torch.int64)).backward()
-            optimizer.step()
+            loss = nn.functional.cross_entropy(model(name), torch.zeros(1, dtype=torch.int64))
+            update(optimizer, loss)
         assert hook.stats.errors == 0
     tensor = create_trial(str(run)).tensor("samples")
     assert all(step < 20 for step in tensor.steps())

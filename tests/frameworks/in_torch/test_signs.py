@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import Role
-from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.contracts.signs import (
     lowers_likelihood,
@@ -18,6 +16,8 @@ from tocsin_hooks.torch.contracts.signs import (
     rewards_derivatives,
 )
 from torch import nn
+
+from tests.frameworks.in_torch.runs import contracts, update
 
 WORTH = torch.tensor([1.0, -2.0, 0.5, -0.1])
 
@@ -160,10 +160,5 @@ def test_a_training_with_a_penalty_subtracted(run: Path, maximize: bool) -> None
     optimizer = torch.optim.Adam(critic.parameters(), 1e-4, maximize=maximize)
     with TorchHook.attach(critic, run, save_interval=2, max_overhead=None):
         for _ in range(8):
-            optimizer.zero_grad()
-            PENALTIES["subtracted"][0](critic).backward()
-            optimizer.step()
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert found == (set() if maximize else {"gradient_penalty_subtracted"})
+            update(optimizer, PENALTIES["subtracted"][0](critic))
+    assert contracts(run) == (set() if maximize else {"gradient_penalty_subtracted"})

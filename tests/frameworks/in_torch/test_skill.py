@@ -17,6 +17,8 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import entries, update
+
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 Rows = NDArray[np.float64]  # columns: loss, re-paired, constant, samples
 Loss = Callable[[Any, Any], Any]
@@ -57,9 +59,7 @@ def train(
             x = torch.randn(size, 8)
             y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
             y = y if learns else y[torch.randperm(size)]
-            optimizer.zero_grad()
-            loss(model(x), y).backward()
-            optimizer.step()
+            update(optimizer, loss(model(x), y))
         if evaluates:
             with torch.no_grad():
                 loss(model.eval()(x), y)
@@ -225,9 +225,7 @@ def test_another_loss_beside_elements_that_do_not_count_alike(run: Path) -> None
 
 
 def losses_of(run: Path) -> set[str]:
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    return {each.name for each in entries if each.role == Role.LOSS}
+    return {each.name for each in entries(run, Role.LOSS)}
 
 
 def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
@@ -297,9 +295,7 @@ def test_one_call_of_an_evaluation_gives_several_comparisons(run: Path) -> None:
     with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
         for _ in range(20):
             x = torch.randn(32, 8)
-            optimizer.zero_grad()
-            F.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x), (x[:, 0] > 0).long()))
         model.eval()
         with torch.no_grad():
             x = torch.randn(400, 8)
@@ -325,9 +321,7 @@ def test_evaluations_with_other_shares_of_classes(how: str, run: Path) -> None:
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
         for _ in range(20):
-            optimizer.zero_grad()
-            judged(torch.arange(32) % 2).backward()
-            optimizer.step()
+            update(optimizer, judged(torch.arange(32) % 2))
         model.eval()
         with torch.no_grad():
             judged((torch.arange(400) % 20 == 0).long())
@@ -365,9 +359,7 @@ def test_a_guess_that_is_printed_beside_is_not_the_model(
         for step in range(30):
             x = torch.randn(32, 8)
             y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
-            optimizer.zero_grad()
-            loss(x, y).backward()
-            optimizer.step()
+            update(optimizer, loss(x, y))
             if step % 10 == 9:
                 model.eval()
                 with torch.no_grad():
@@ -415,9 +407,7 @@ def test_heads_that_a_model_keeps_are_no_guess(run: Path) -> None:
         for step in range(30):
             x = torch.randn(32, 8)
             y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
-            optimizer.zero_grad()
-            (F.cross_entropy(model(x), y) + F.mse_loss(model.help, one_hot(y))).backward()
-            optimizer.step()
+            update(optimizer, F.cross_entropy(model(x), y) + F.mse_loss(model.help, one_hot(y)))
             if step % 10 == 9:
                 model.eval()
                 with torch.no_grad():
@@ -435,9 +425,7 @@ def test_a_loss_inside_of_the_model_in_both_modes(run: Path) -> None:
     with TorchHook.attach(model, run, capture=ASKED, save_interval=5):
         for _ in range(20):
             x = torch.randn(32, 8)
-            optimizer.zero_grad()
-            model(x, labels=(x[:, 0] > 0).long())["loss"].backward()
-            optimizer.step()
+            update(optimizer, model(x, labels=(x[:, 0] > 0).long())["loss"])
         model.eval()
         with torch.no_grad():
             model(x, labels=(x[:, 0] > 0).long())

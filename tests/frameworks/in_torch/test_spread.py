@@ -14,6 +14,8 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.capture.spread import spread
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
+
 
 @pytest.mark.parametrize(
     ("output", "expected"),
@@ -48,9 +50,7 @@ def test_only_outputs_without_labels_are_captured(name: str, run: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(2):
-            optimizer.zero_grad()
-            loss(model(torch.randn(16, 8)), torch.randint(4, (16,))).backward()
-            optimizer.step()
+            update(optimizer, loss(model(torch.randn(16, 8)), torch.randint(4, (16,))))
         assert hook.stats.errors == 0
     trial = create_trial(str(run))
     found = trial.tensor_names(collection="spreads")
@@ -85,9 +85,7 @@ def test_a_model_that_gives_its_loss_alone(name: str, run: Path) -> None:
     hooks = sum(len(each._forward_hooks) for each in model.modules())
     with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.randn(16, 8), torch.randint(4, (16,))).backward()
-            optimizer.step()
+            update(optimizer, model(torch.randn(16, 8), torch.randint(4, (16,))))
         assert hook.stats.errors == 0
     assert hooks == sum(len(each._forward_hooks) for each in model.modules())
     trial = create_trial(str(run))

@@ -16,6 +16,7 @@ from tocsin_hooks.torch import TorchHook
 from torch import nn
 
 from tests.frameworks.in_torch.conftest import Net, hooks_of
+from tests.frameworks.in_torch.runs import update, values
 
 EVERY: dict[str, Any] = {"save_interval": 1, "max_overhead": None}
 STEPS = 4
@@ -186,18 +187,13 @@ def trained(model: Any, step: Step, batch: Batch) -> list[list[float]]:
     return found
 
 
-def saved(run: Path, name: str = "loss", mode: Mode = Mode.TRAIN) -> list[float]:
-    tensor = create_trial(str(run)).tensor(name)
-    return [float(tensor.value(step, mode=mode)) for step in tensor.steps(mode=mode)]
-
-
 @pytest.mark.parametrize(("step", "missed"), WAYS, ids=lambda each: getattr(each, "__name__", ""))
 def test_the_loss_is_seen(step: Step, missed: int, net: Any, batch: Batch, run: Path) -> None:
     with TorchHook.attach(net, run, **EVERY):
         expected = trained(net, step, batch)[missed:]
-    for number, values in enumerate(zip(*expected, strict=True)):
+    for number, wanted in enumerate(zip(*expected, strict=True)):
         name = f"loss_{number}" if number else "loss"
-        assert saved(run, name) == pytest.approx(values, rel=1e-5), name
+        assert values(run, name) == pytest.approx(wanted, rel=1e-5), name
     others = {"CrossEntropyLoss_output_0"} if step is a_module_without_reduction else set()
     losses = create_trial(str(run)).tensor_names(collection="losses")
     assert len(set(losses) - others) == len(expected[0])
@@ -208,14 +204,14 @@ def test_the_loss_is_seen(step: Step, missed: int, net: Any, batch: Batch, run: 
 def test_of_a_compiled_model(step: Step, backend: str, net: Any, batch: Batch, run: Path) -> None:
     with TorchHook.attach(net, run, **EVERY):
         expected = trained(torch.compile(net, backend=backend), step, batch)
-    assert saved(run) == pytest.approx([each[0] for each in expected], rel=1e-5)
+    assert values(run, "loss") == pytest.approx([each[0] for each in expected], rel=1e-5)
 
 
 def test_of_a_model_that_is_compiled_in_place(net: Any, batch: Batch, run: Path) -> None:
     net.compile(backend="aot_eager")
     with TorchHook.attach(net, run, **EVERY):
         expected = trained(net, function, batch)
-    found = saved(run)
+    found = values(run, "loss")
     assert found == pytest.approx([value for (value,) in expected][-len(found) :])
     assert len(found) >= STEPS - 2
 
@@ -230,8 +226,10 @@ def test_of_a_compiled_function_that_calls_the_model(net: Any, batch: Batch, run
 
     with TorchHook.attach(net, run, **EVERY):
         expected = trained(net, step, batch)
-    assert saved(run) == pytest.approx([value for (value,) in expected][-len(saved(run)) :])
-    assert len(saved(run)) >= STEPS - 1
+    assert values(run, "loss") == pytest.approx(
+        [value for (value,) in expected][-len(values(run, "loss")) :]
+    )
+    assert len(values(run, "loss")) >= STEPS - 1
 
 
 @pytest.mark.parametrize(
@@ -271,8 +269,8 @@ def test_a_loss_that_the_model_returns(style: Any, divided: bool, batch: Batch, 
         model.eval()
         with torch.no_grad():
             evaluated = loss_of(model(*batch)).item()
-    assert saved(run) == pytest.approx(expected, rel=1e-5)
-    assert saved(run, mode=Mode.EVAL) == pytest.approx([evaluated])
+    assert values(run, "loss") == pytest.approx(expected, rel=1e-5)
+    assert values(run, "loss", Mode.EVAL) == pytest.approx([evaluated])
     trial = create_trial(str(run))
     assert trial.tensor_names(collection="losses") == ["loss"]
     assert not any(
@@ -290,7 +288,7 @@ def test_what_is_maximised_is_not_taken_for_the_loss(batch: Batch, run: Path) ->
 
     with TorchHook.attach(model, run, **EVERY):
         expected = [value for (value,) in trained(model, step, batch)]
-    assert saved(run) == pytest.approx(expected)
+    assert values(run, "loss") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("times", [1, 0.25, 3e4])
@@ -309,7 +307,7 @@ def test_a_module_s_loss_is_saved_once(times: float, net: Any, batch: Batch, run
     assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
     assert trial.tensor_names(collection="objectives") == ["objective"] * (times != 1)
     if times != 1:
-        assert saved(run, "objective") == pytest.approx(expected)
+        assert values(run, "objective") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before backward", "after it"])
@@ -329,7 +327,7 @@ def test_the_name_that_the_script_gives_counts(
 
     expected = [value for (value,) in trained(net, step, batch)]
     hook.close()
-    assert saved(run, "mine") == pytest.approx(expected)
+    assert values(run, "mine") == pytest.approx(expected)
     assert create_trial(str(run)).tensor_names(collection="losses") == ["mine"]
 
 
@@ -346,9 +344,7 @@ def test_an_adversarial_pair(run: Path) -> None:
             F.binary_cross_entropy_with_logits(judge(torch.randn(8, 4)), ones).backward()
             F.binary_cross_entropy_with_logits(judge(fake.detach()), zeros).backward()
             ours.step()
-            theirs.zero_grad()
-            F.binary_cross_entropy_with_logits(judge(fake), ones).backward()
-            theirs.step()
+            update(theirs, F.binary_cross_entropy_with_logits(judge(fake), ones))
     names = create_trial(str(run)).tensor_names(collection="losses")
     assert sorted(names) == ["loss", "loss_1", "loss_2"]
 
@@ -358,7 +354,7 @@ def test_training_in_evaluation_mode(net: Any, batch: Batch, run: Path) -> None:
     net.eval()
     with TorchHook.attach(net, run, **EVERY):
         expected = [value for (value,) in trained(net, function, batch)]
-    assert saved(run, mode=Mode.EVAL) == pytest.approx(expected)
+    assert values(run, "loss", Mode.EVAL) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("step", [function, parts_only, two_backward_passes, gradient_penalty])

@@ -12,9 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import ACTING, Role
-from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
+
+from tests.frameworks.in_torch.runs import contracts, indexes, update
 
 ROWS = 16
 ALIAS = {"next_state_equals_state"}
@@ -23,15 +24,8 @@ NEVER = {"target_network_never_updated"}
 
 def kinds(run: Path) -> set[str | None]:
     """Kinds of the losses that were saved in the last steps."""
-    storage = LocalStorage(run)
-    last = [read_index(storage, each).entries for each in index_objects(storage)][-2:]
-    return {each.kind for one in last for each in one if each.role == Role.LOSS}
-
-
-def contracts(run: Path) -> set[str]:
-    storage = LocalStorage(run)
-    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    return {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
+    last = indexes(run)[-2:]
+    return {each.kind for one in last for each in one.entries if each.role == Role.LOSS}
 
 
 def network(inputs: int, outputs: int) -> nn.Module:
@@ -106,7 +100,7 @@ def learn(
     target = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
-        for update in range(updates):
+        for number in range(updates):
             state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
             then = state if overwritten else torch.randn(ROWS, 3)
             best = model(then).argmax(1) if chooses else None
@@ -114,13 +108,11 @@ def learn(
                 values = target(then).detach()
                 value = values.max(1).values if best is None else values[torch.arange(ROWS), best]
                 wanted = torch.randn(ROWS) + 0.9 * value
-            optimizer.zero_grad()
-            loss(model(state), action, wanted).backward()
-            optimizer.step()
-            if renewed and update % renewed == renewed - 1:
+            update(optimizer, loss(model(state), action, wanted))
+            if renewed and number % renewed == renewed - 1:
                 for old, new in zip(target.parameters(), model.parameters(), strict=True):
                     old.data.copy_(0.1 * new.data + 0.9 * old.data)
-            if copied and update % copied == copied - 1:
+            if copied and number % copied == copied - 1:
                 target = copy.deepcopy(model)
         if deleted:
             del target
@@ -190,9 +182,7 @@ def test_a_copy_beside_the_model_in_another_one(run: Path) -> None:
             with torch.no_grad():
                 policy(state[:1])
                 wanted = torch.randn(ROWS) + policy.target(state).max(1).values
-            optimizer.zero_grad()
-            squares(policy.q_net(state), action, wanted).backward()
-            optimizer.step()
+            update(optimizer, squares(policy.q_net(state), action, wanted))
             policy.target.load_state_dict(policy.q_net.state_dict())
     assert contracts(run) == ALIAS
 
@@ -221,9 +211,7 @@ def test_two_critics_with_their_copies(run: Path, overwritten: bool, apart: bool
             sum(F.mse_loss(each(state, action), wanted) for each in critics).backward()
             for each in optimizers:
                 each.step()
-            ours.zero_grad()
-            (-critics[0](state, actor(state)).mean()).backward()
-            ours.step()
+            update(ours, -critics[0](state, actor(state)).mean())
             for of, to in zip(critics, targets, strict=True):
                 to.load_state_dict(of.state_dict())
     assert contracts(run) == (ALIAS if overwritten else set())
@@ -297,9 +285,7 @@ def test_a_part_of_the_state_that_stays(run: Path) -> None:
             state, then = torch.randn(2, ROWS, 3)
             with torch.no_grad():
                 wanted = torch.randn(ROWS) + target(layout, then).max(1).values
-            optimizer.zero_grad()
-            squares(model(layout, state), action, wanted).backward()
-            optimizer.step()
+            update(optimizer, squares(model(layout, state), action, wanted))
             target.load_state_dict(model.state_dict())
     assert not contracts(run)
 
@@ -313,8 +299,6 @@ def test_a_buffer_that_is_filled_again(run: Path) -> None:
         for _ in range(80):
             with torch.no_grad():
                 wanted = torch.randn(ROWS) + target(buffer.normal_()).max(1).values
-            optimizer.zero_grad()
-            squares(model(buffer.normal_()), torch.randint(2, (ROWS,)), wanted).backward()
-            optimizer.step()
+            update(optimizer, squares(model(buffer.normal_()), torch.randint(2, (ROWS,)), wanted))
             target.load_state_dict(model.state_dict())
     assert not contracts(run)

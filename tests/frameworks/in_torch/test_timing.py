@@ -12,6 +12,8 @@ from tocsin.tensors import LocalStorage, read_index
 from tocsin.watch import Machine, Watch
 from tocsin_hooks.torch import TorchHook
 
+from tests.frameworks.in_torch.runs import update
+
 WATCH = Watch(machine=Machine("100ms", gpu=False))
 
 
@@ -36,9 +38,7 @@ def train(run: Path, device: str, steps: int = 6) -> None:
     hook = TorchHook.attach(model, run, watch=WATCH, save_interval=3)
     for batch in hook.data([torch.ones(3, 4)] * steps):
         time.sleep(0.02)  # between two steps, as a loader that is not named to the hook
-        optimizer.zero_grad()
-        model(batch.to(device)).sum().backward()
-        optimizer.step()
+        update(optimizer, model(batch.to(device)).sum())
     hook.close()
 
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 SAMPLES, PLACES, WORDS, WIDTH = 6, 8, 11, 16
@@ -223,9 +224,7 @@ def test_what_a_prediction_depends_on(
     optimizer = torch.optim.SGD(trained.parameters(), 1e-2)
     with TorchHook.attach(trained, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
         for _ in range(3):
-            optimizer.zero_grad()
-            loss(trained, torch.randint(1, WORDS, (SAMPLES, PLACES))).backward()
-            optimizer.step()
+            update(optimizer, loss(trained, torch.randint(1, WORDS, (SAMPLES, PLACES))))
         assert hook.stats.errors == 0
     assert broken(run).keys() - {"labels_equal_inputs"} == contracts
 

@@ -18,6 +18,7 @@ from tocsin.tensors import Entry, LocalStorage
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.frameworks.in_torch.runs import update
 from tests.waiting import PATIENCE
 
 Written = dict[tuple[Mode, int], dict[str, Entry]]
@@ -38,9 +39,7 @@ class Training:
         return self.model(torch.randn(4, 4) + poison).square().mean()
 
     def step(self, poison: float = 0.0) -> None:
-        self.optimizer.zero_grad()
-        self.loss(poison).backward()
-        self.optimizer.step()
+        update(self.optimizer, self.loss(poison))
 
     def scaled(self, poison: float = 0.0) -> None:
         self.optimizer.zero_grad()
@@ -174,9 +173,8 @@ def test_each_optimizer_is_guarded_by_itself(run: Path) -> None:
         for poison in (0.0, NAN):
             before = [part.weight.tolist() for part in (first, second)]
             for part, optimizer in zip((first, second), optimizers, strict=True):
-                optimizer.zero_grad()
-                part(torch.randn(2, 4) + (poison if part is first else 0.0)).mean().backward()
-                optimizer.step()
+                batch = torch.randn(2, 4) + (poison if part is first else 0.0)
+                update(optimizer, part(batch).mean())
             assert (first.weight.tolist() == before[0]) == math.isnan(poison)
             assert second.weight.tolist() != before[1]
 
@@ -236,9 +234,7 @@ def test_a_loss_decides_once(run: Path) -> None:
     training = Training()
     with TorchHook.attach(training.model, run, guard=True):
         training.step()
-        training.optimizer.zero_grad()
-        (training.loss() + math.inf).backward()
-        training.optimizer.step()
+        update(training.optimizer, training.loss() + math.inf)
         before = training.weights
         training.optimizer.step()
         assert training.weights != before
