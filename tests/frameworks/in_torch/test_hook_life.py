@@ -284,16 +284,17 @@ FUNCTION = "def main():" + SCRIPT.replace("\n", "\n    ") + "\nmain()\n"
 """The same, with a model that is gone before the script ends."""
 
 
-@pytest.mark.parametrize("script", [SCRIPT, FUNCTION], ids=["module", "function"])
 @pytest.mark.parametrize(
-    ("end", "code", "marker"),
+    ("script", "end", "code", "marker"),
     [
-        ("", 0, True),
-        ("raise RuntimeError('out of memory')", 1, False),
-        ("import os; os._exit(0)", 0, False),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, False),
+        (SCRIPT, "", 0, True),
+        (FUNCTION, "", 0, True),
+        (SCRIPT, "raise RuntimeError('out of memory')", 1, False),
+        (FUNCTION, "raise RuntimeError('out of memory')", 1, False),
+        (SCRIPT, "import os; os._exit(0)", 0, False),
+        (SCRIPT, "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, False),
     ],
-    ids=["clean", "exception", "_exit", "SIGTERM"],
+    ids=["clean", "clean, function", "exception", "exception, function", "_exit", "SIGTERM"],
 )
 def test_a_script_of_two_lines_writes_everything(
     script: str, end: str, code: int, marker: bool, run: Path, written: Read

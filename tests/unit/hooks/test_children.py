@@ -68,12 +68,10 @@ if __name__ == "__main__":
     [
         ("forked(work)", 12),
         ("forked(misuse)", 12),
-        ("forked_in_a_step(work)", 13),
         ("forked_in_a_step(misuse)", 13),
         ("process('fork', misuse)", 12),
         ("process('spawn', work)", 12),
         ("process('forkserver', work)", 12),
-        ("pool('fork', work)", 12),
         ("pool('spawn', work)", 12),
     ],
 )
