@@ -122,14 +122,6 @@ def test_a_run_that_cannot_be_watched_is_an_alarm_until_an_hour_after(own: Synth
     assert (alarm["Statistic"], alarm["Threshold"], alarm["Period"]) == ("Sum", 1, 3600)
 
 
-def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthesised) -> None:
-    (subscribe,) = [
-        one for one in own.statements("ActRole") if "sns:Subscribe" in listed(one["Action"])
-    ]
-    assert subscribe["Action"] == "sns:Subscribe"
-    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "email"}}
-
-
 def test_act_publishes_to_phones_and_to_no_other_topic(own: Synthesised) -> None:
     publishing = [
         one for one in own.statements("ActRole") if "sns:Publish" in listed(one["Action"])

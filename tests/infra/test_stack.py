@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from conftest import Synthesised
 
-CONSUME = {
-    f"sqs:{verb}"
-    for verb in (
-        "ChangeMessageVisibility",
-        "DeleteMessage",
-        "GetQueueAttributes",
-        "GetQueueUrl",
-        "ReceiveMessage",
-    )
-}
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
 
 
@@ -46,40 +36,11 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
 
 @pytest.mark.parametrize(
     ("policy", "actions"),
-    [
-        (
-            "EvaluateRole",
-            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "sqs:SendMessage", "events:PutEvents"}
-            | {"dynamodb:GetItem", "dynamodb:UpdateItem"}
-            | {"cloudwatch:PutMetricData", "sagemaker:DescribeTrainingJob", "sagemaker:ListTags"}
-            | CONSUME
-            | LOG,
-        ),
-        (
-            "ActRole",
-            {"s3:PutObject", "s3:GetObject", "s3:ListBucket"}
-            | {"kms:Decrypt", "kms:GenerateDataKey", "ssm:GetParameter", "sqs:SendMessage"}
-            | {"sns:Publish", "sns:Subscribe", "sns:ListSubscriptionsByTopic"}
-            | {"sns:GetSubscriptionAttributes"}
-            | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")}
-            | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
-            | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
-            | CONSUME
-            | LOG,
-        ),
-        ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
-        ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
-        ("ReplaysReplayRole", {"s3:GetObject", "s3:ListBucket", "s3:PutObject"} | LOG),
+    [  # those of the functions are compared with their calls in test_calls.py
         (
             "ReplaysMachineRole",
             {"lambda:InvokeFunction", "s3:GetObject"}
             | {f"states:{verb}Execution" for verb in ("Start", "Describe", "Stop")},
-        ),
-        (
-            "ReportRole",
-            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
-            | CONSUME
-            | LOG,
         ),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],
