@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._series import MOST_SERIES, Direction, points, should_rise
+from tocsin.rules._series import points, should_rise
 
 NAN, INF = math.nan, math.inf
 MakeTensor = Callable[..., Tensor]
@@ -55,22 +55,6 @@ def test_what_should_rise_by_its_name(name: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "direction", "cost"),
-    [
-        ("loss", None, 2.0),
-        ("accuracy", None, -2.0),
-        ("loss", "rises", -2.0),
-        ("accuracy", "falls", 2.0),
-    ],
-)
-def test_less_cost_is_better(
-    make_tensor: MakeTensor, name: str, direction: Direction | None, cost: float
-) -> None:
-    (point,) = points(at(), [make_tensor(name, 2.0)], direction)
-    assert (point.value, point.cost, point.rises) == (2.0, cost, cost < 0)
-
-
-@pytest.mark.parametrize(
     ("name", "contents", "value", "worker"),
     [
         pytest.param("loss", [1.0, 3.0], 2.0, 1, id="mean of workers, tensor of the worst"),
@@ -113,10 +97,3 @@ def test_a_key_for_each_mode_and_name(make_tensor: MakeTensor) -> None:
     assert len(set(keys)) == 6
     assert {"TRAIN/loss", "EVAL/loss"} < set(keys)
     assert max(map(len, keys)) < 50
-
-
-def test_at_most_eight_whose_value_is_known(make_tensor: MakeTensor) -> None:
-    unknown = [make_tensor(f"a{number}", TensorSummary()) for number in range(20)]
-    known = [make_tensor(f"b{number:02}", 1.0) for number in reversed(range(20))]
-    found = [point.tensor.name for point in points(at(), [*unknown, *known])]
-    assert found == [f"b{number:02}" for number in range(MOST_SERIES)]

@@ -132,24 +132,6 @@ def test_evaluations(run: Any, modes: str, losses: list[float], expected: Any) -
     assert costs(followed(run(modes, losses))) == expected
 
 
-def test_xgboost_evaluates_at_every_step(make_step: MakeStep) -> None:
-    steps = [
-        make_step(
-            "losses",
-            step,
-            {"train-rmse": 1.0 - step / 10, "validation-rmse": 2.0, "test-rmse": 3.0},
-            mode=GLOBAL,
-        )
-        for step in range(3)
-    ]
-    assert [(each.name, each.cost, each.train) for each in followed(steps)] == [
-        ("test-rmse", 3.0, 1.0),
-        ("validation-rmse", 2.0, 1.0),
-        ("test-rmse", 3.0, 0.9),
-        ("validation-rmse", 2.0, 0.9),
-    ]
-
-
 def test_levels_best_noise_and_recovered_rises(run: Any) -> None:
     losses = [(9, 9.0), (8, 5.0), (7, 4.0), (6, 6.0), (5, 7.0), (4, 2.0), (3, 2.0), (2, 2.0)]
     steps = run("te" * len(losses) + "t", [number for pair in losses for number in pair] + [1.0])
@@ -166,13 +148,6 @@ def test_the_first_training_loss_stands_in_where_there_was_none_at_the_best(run:
     seen = followed(run("etet", [1.0, 5.0, 2.0, 5.0]))
     assert [each.train_at_best for each in seen] == [None, 5.0]
     assert [each.train_rise for each in seen] == [0.0, 0.0]
-
-
-def test_rising_metrics_are_costs_turned_round(make_step: MakeStep) -> None:
-    steps = [
-        make_step("losses", at, {"train-auc": 0.9, "test-auc": 0.8}, mode=GLOBAL) for at in range(2)
-    ]
-    assert costs(followed(steps)) == [(-0.8, -0.9)]
 
 
 def test_metrics_count_if_they_are_losses_by_name(make_tensor: MakeTensor) -> None:
@@ -200,16 +175,3 @@ def test_few_series_are_followed(make_step: MakeStep) -> None:
         one = make_step("losses", step, found, mode=GLOBAL)
         state, _, _ = follow_losses(state, one, one.tensors["losses"], None)
     assert len(state["train"]) == len(state["eval"]) == 8
-
-
-def test_the_state_of_many_series_stays_small(make_step: MakeStep) -> None:
-    state: Any = {}
-    for step in range(60):
-        found = {
-            f"{side}-loss_of_head_{head}": np.pi / (step + head + 1)
-            for side in ("train", "eval")
-            for head in range(4)
-        }
-        one = make_step("losses", step, found, mode=GLOBAL)
-        state, _, _ = follow_losses(state, one, one.tensors["losses"], None)
-    assert len(msgspec.json.encode(state)) < 4096

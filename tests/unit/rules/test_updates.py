@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._window import level, rounded
 from tocsin.rules.gradients._updates import latest_update, missing_inputs, total_loss
 
 NAN, INF = float("nan"), float("inf")
@@ -31,17 +28,6 @@ def step(*weights: Tensor, gradients: tuple[Tensor, ...] = (), at: int = 10) -> 
     return Step(at, Mode.TRAIN, at, 0.0, found)
 
 
-def test_sums_are_of_weights_with_their_gradients_and_the_relative_one_is_of_the_middle() -> None:
-    weights = weight("a", 3.0, 0.3), weight("b", 4.0, 0.4, 8.0), weight("c", 0.0, 0.0)
-    gradients = (gradient(6.0, name="gradient/a"), gradient(8.0, name="gradient/b"), gradient(None))
-    update = latest_update(step(*weights, gradients=gradients), 6)
-    assert update is not None
-    assert (update.steps, update.reach) == (4, 6 * 3 + 8 * 4)
-    assert update.effect == pytest.approx(6 * 0.3 + 8 * 0.4)
-    assert update.pace == pytest.approx(0.05)
-    assert (update.relative, update.weight.name) == (pytest.approx(0.1), "a")  # b: 0.4 of 8
-
-
 def test_weights_without_a_gradient_are_not_trained() -> None:
     """An average of the weights changes in another way, and no optimizer holds it."""
     weights = weight("a", 1.0, 0.1), weight("b.average", 1.0, 1e-5), weight("c.average", 1.0, 1e-5)
@@ -65,31 +51,11 @@ def test_the_first_worker_stands_for_all() -> None:
     assert (update.reach, update.weight.worker) == (1.0, "worker_0")
 
 
-@pytest.mark.parametrize(
-    ("weights", "since"),
-    [
-        ((weight("a", 1.0, 0.5),), None),
-        ((weight("a", 1.0, None),), 9),
-        ((weight("a", 0.0, 0.0, 0.0),), 9),
-        ((weight("a", None, 0.5),), 9),
-        ((), 9),
-    ],
-)
-def test_an_update_that_is_not_known(weights: tuple[Tensor, ...], since: int | None) -> None:
-    assert latest_update(step(*weights), since) is None
-
-
 @pytest.mark.parametrize(("loss", "expected"), [(2.0, 0.25), (-2.0, 0.25), (0.0, INF)])
 def test_gain_is_a_part_of_the_loss(loss: float, expected: float) -> None:
     update = latest_update(step(weight("a", 1.0, 0.5), gradients=(gradient(10.0),)), 0)
     assert update is not None
     assert update.gain(loss, update.steps) == expected
-
-
-def test_what_is_lost_is_worse_than_any() -> None:
-    assert [rounded(number, 5) for number in (1.234567, NAN, INF, None)] == [1.2346, *[None] * 3]
-    assert level([1.0, None, 3.0]) == 3.0
-    assert math.isinf(level([1.0, None, None]))
 
 
 def test_losses_add_up() -> None:

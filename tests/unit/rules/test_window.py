@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, UNDECIDED, Step, Tensor
-from tocsin.rules._curve import Curve, another_fell, any_moved, better, with_cost
+from tocsin.rules._curve import Curve, any_moved, better
 from tocsin.rules._series import points
 from tocsin.rules._verdicts import worst_verdict
 from tocsin.rules._window import (
@@ -94,21 +94,6 @@ def test_the_best_so_far(best: float | None, number: float, expected: float | No
     assert better(best, number) == expected
 
 
-def test_the_oldest_and_the_newest_are_kept() -> None:
-    memory: Any = {"more": 1}
-    for cost in (5.0, NAN, 4.0, 3.0, 2.0):
-        memory = with_cost(memory, cost, 2, 3)
-    assert memory == {"more": 1, "first": [5.0, None], "last": [4.0, 3.0, 2.0]}
-
-
-@pytest.mark.parametrize(
-    ("first", "expected"),
-    [([None, 2.0], INF), ([2.0], 2.0), ([1.0, 4.0, 5.0], 4.0), ([9.0, 4.0, 5.0], 9.0)],
-)
-def test_the_initial_cost_is_not_a_low_outlier(first: list[float | None], expected: float) -> None:
-    assert Curve(first, ()).begun == expected
-
-
 @pytest.mark.parametrize(
     ("q", "expected"), [(0.0, 1.0), (0.25, 1.0), (0.5, 2.0), (0.75, 3.0), (1.0, 4.0)]
 )
@@ -161,16 +146,6 @@ def test_only_so_many_series_are_followed() -> None:
 )
 def test_whether_losses_moved(state: Any, expected: bool) -> None:
     assert any_moved(state) is expected
-
-
-@pytest.mark.parametrize(
-    ("other", "expected"),
-    [((1.0, 0.8), True), ((1.0, 0.95), False), ((-1.0, -1.2), True), ((0.0, 1.0), False)],
-)
-def test_whether_another_fell(other: tuple[float, float], expected: bool) -> None:
-    fell = {"first": [5.0], "last": [1.0]}
-    state = {"a": fell, "b": {"first": [other[0]], "last": [other[1]]}}
-    assert another_fell(state, "a") is expected
 
 
 def bad(number: float | str) -> Verdict:
