@@ -107,17 +107,9 @@ def test_the_defaults_train_well(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", ["0", "3"])
-def test_a_high_learning_rate_trains_for_a_while_and_then_diverges(
-    tmp_path: Path, seed: str
-) -> None:
+def test_a_high_learning_rate_trains_for_a_while_and_then_diverges(tmp_path: Path) -> None:
     # Fewer saves than the hook lets wait: none is dropped, however slow the disk is.
-    finish(
-        start(
-            tmp_path,
-            *("--fault", "diverging", "--steps", "200", "--save-interval", "4", "--seed", seed),
-        )
-    )
+    finish(start(tmp_path, "--fault", "diverging", "--steps", "200", "--save-interval", "4"))
     curve = losses(tmp_path)
     assert list(curve) == list(range(0, 200, 4))
     first = min(step for step, loss in curve.items() if not math.isfinite(loss))
@@ -138,16 +130,6 @@ def test_gradients_vanish_in_a_deep_sigmoid_network(tmp_path: Path) -> None:
     assert found["VanishingGradient"]["FirstViolation"]["tensor"] == "gradient/layer0/weight"
 
 
-def test_what_is_given_beside_a_fault_counts(tmp_path: Path) -> None:
-    options = ("--fault", "vanishing", "--hidden", "16", "--steps", "1")
-    finish(start(tmp_path, *options))
-    (index,) = indexes(tmp_path)
-    assert {name for name in gradients(index) if name.endswith("weight")} == {
-        "gradient/layer0/weight",
-        "gradient/layer1/weight",
-    }
-
-
 def test_workers_share_a_run(tmp_path: Path) -> None:
     several = ("--steps", "20", "--num-workers", "2", "--worker")
     for process in [start(tmp_path, *several, f"worker_{rank}") for rank in range(2)]:
@@ -164,8 +146,7 @@ def test_workers_share_a_run(tmp_path: Path) -> None:
     assert collections.num_workers == 2
 
 
-@pytest.mark.parametrize("by", ["signal", "file"])
-def test_a_stop_request_ends_it_in_order(tmp_path: Path, by: str) -> None:
+def test_a_stop_request_ends_it_in_order(tmp_path: Path) -> None:
     checkpoint = tmp_path / "model.npz"
     process = start(
         tmp_path / "run",
@@ -174,18 +155,14 @@ def test_a_stop_request_ends_it_in_order(tmp_path: Path, by: str) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline().startswith("step 1: loss")
-    if by == "signal":
-        process.send_signal(signal.SIGTERM)
-    else:
-        request = b'{"requested_at": "2999-01-01T00:00:00Z", "rule": "R", "reason": "why"}'
-        LocalStorage(tmp_path / "run").write("STOP.json", request)
+    process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     stopped, saved = output.splitlines()[-2:]
     assert stopped.startswith("stop requested after step ")
     assert saved == f"checkpoint of step {stopped.split()[-1]}: {checkpoint}"
     assert checkpoint.exists()
-    assert (tmp_path / "run" / END_MARKER).exists() is (by == "file")
+    assert not (tmp_path / "run" / END_MARKER).exists()
 
 
 def test_it_goes_on_from_a_checkpoint_with_another_rate(
