@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tocsin import create_trial, modes
 from tocsin.evaluation import check, document
 from tocsin.tensors import END_MARKER, open_storage
 
@@ -23,10 +22,10 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def example(name: str, run: Path, *options: str, launcher: tuple[str, ...] = ()) -> str:
-    """What it printed; ``launcher`` are options of Python that start it."""
+def example(name: str, run: Path, *options: str) -> str:
+    """What it printed."""
     done = subprocess.run(
-        [sys.executable, *launcher, str(EXAMPLES / name), "--out", str(run), *options],
+        [sys.executable, str(EXAMPLES / name), "--out", str(run), *options],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -126,33 +125,3 @@ def test_the_smallest_form_of_multi_node(tmp_path: Path) -> None:
     assert "PoorWeightInitialization" in findings(tmp_path / "sharded")
     text = (EXAMPLES / "multi_node" / "README.md").read_text()
     assert all(f"| {figure} | " in text for figure in shown(tmp_path).figures)
-
-
-def test_workers_of_torchrun_share_a_run(run: Path) -> None:
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    example("digits_ddp.py", run, "--steps", "30", launcher=launcher)
-    found, fired = judged(run)
-    assert (found["workers"], found["steps"]["last"], fired) == (
-        ["worker_0", "worker_1"],
-        20,
-        set(),
-    )
-
-
-def test_what_is_captured_reads_back_under_the_names_that_people_know(run: Path) -> None:
-    example("digits_torch.py", run, "--steps", "40", "--eval-interval", "20")
-    trial = create_trial(str(run))
-    assert trial.steps(mode=modes.TRAIN) == [0, 10, 20, 30]
-    assert trial.steps(mode=modes.EVAL) == [0, 1]
-    names = set(trial.tensor_names())
-    assert {
-        "CrossEntropyLoss_output_0",
-        "Network_conv1.weight",
-        "Network_conv1.bias",
-        "gradient/Network_conv1.weight",
-        "relu1_output_0",
-        "accuracy",
-    } <= names
-    assert set(trial.tensor_names(collection="losses")) == {"CrossEntropyLoss_output_0"}
-    accuracy = trial.tensor("accuracy").value(1, mode=modes.EVAL)
-    assert 0.1 < float(accuracy) <= 1
