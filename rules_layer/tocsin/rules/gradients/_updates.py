@@ -184,16 +184,10 @@ def _norm(parts: Iterable[float | None]) -> float:
     return math.hypot(*(part for part in parts if part is not None))
 
 
-def total_norm(step: Step) -> float:
-    """Return the norm of all gradients of a worker together, as clipping measures it."""
-    worker = next((tensor.worker for tensor in step.tensors["gradients"]), None)
-    return _norm(t.summary.l2 for t in step.tensors["gradients"] if t.worker == worker)
-
-
-def size_of_weights(step: Step) -> float:
-    """Return the norm of all weights of a worker together."""
-    worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
-    return _norm(t.summary.l2 for t in step.tensors["weights"] if t.worker == worker)
+def total_norm(step: Step, read: str) -> float:
+    """Return the norm of all gradients or weights of a worker together, as clipping measures it."""
+    worker = next((tensor.worker for tensor in step.tensors[read]), None)
+    return _norm(t.summary.l2 for t in step.tensors[read] if t.worker == worker)
 
 
 def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:

@@ -16,7 +16,7 @@ from tocsin.rules.gradients._updates import (
     followed,
     missing_inputs,
     rate_to_try,
-    size_of_weights,
+    total_norm,
 )
 
 _WINDOW = 5  # saves whose median loss is compared
@@ -84,7 +84,7 @@ class LearningRateTooLarge(Rule):
             state |= {"thrown": max(relative or 0.0, state.get("thrown", 0.0))}
             gain = rounded(update.gain(max(abs(first), abs(loss or 0.0)), math.sqrt(update.steps)))
             state |= {"gain": max(gain or 0.0, state.get("gain", 0.0))}
-        state |= {"size": state.get("size") or rounded(size_of_weights(step), 5)}
+        state |= {"size": state.get("size") or rounded(total_norm(step, "weights"), 5)}
         if len(state["losses"]) < _WINDOW or first is None:
             return state, UNDECIDED
         useless = self._useless(state, step)
@@ -105,7 +105,7 @@ class LearningRateTooLarge(Rule):
     def _useless(self, state: State, step: Step) -> str:
         """Return what shows that the updates were of no use; empty if nothing does."""
         if not with_level(step.tensors["losses"], named=False)[0]:
-            grown = size_of_weights(step) / state["size"] if state["size"] else 1.0
+            grown = total_norm(step, "weights") / state["size"] if state["size"] else 1.0
             return f"all weights grew {grown:.3g} times" if grown >= _GROWN else ""
         first, last, percent = state["first"], level(state["losses"]), self.fallen_percent
         if state["most"] >= _BLOWN_UP * abs(first):

@@ -96,7 +96,7 @@ class UpdateTooSmall(Rule):
         small = slow or relative < self.relative or gain < self.gain
         due = small and step.mode_step >= _STEPS
         past = [*state.get("past", ()), (rounded(relative), slow)][-self.saves :] if due else []
-        norms = [*state.get("norms", ()), rounded(total_norm(step), 4)][-self.saves :]
+        norms = [*state.get("norms", ()), rounded(total_norm(step, "gradients"), 4)][-self.saves :]
         state |= {"largest": rounded(largest), "past": past, "norms": norms}
         healthy = worst_verdict(
             [
