@@ -71,6 +71,13 @@ LOSSES = (
         "pass the output of the last layer itself; use ReLU between layers only",
     ),
     Contract(
+        "several_classes_in_cross_entropy",
+        Severity.WARNING,
+        "rows of labels for cross_entropy have several ones: samples of several classes",
+        "the probabilities of a softmax add up to 1, so the classes of a sample compete",
+        "use binary_cross_entropy_with_logits, or divide each row of labels by its sum",
+    ),
+    Contract(
         "not_log_probabilities",
         Severity.CRITICAL,
         "nll_loss or ctc_loss expects log-probabilities but receives other values",

@@ -17,6 +17,7 @@ SEVERAL_TIMES = frozenset(
         "labels_identical",
         "labels_equal_inputs",
         "padding_in_loss",
+        "several_classes_in_cross_entropy",
         "broadcast_product",
         "softmax_single_class",
         "targets_shifted_twice",

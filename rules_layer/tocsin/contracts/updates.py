@@ -113,6 +113,14 @@ UPDATES = (
         "keep weights in float32 and use torch.autocast with a GradScaler, or set eps=1e-4",
     ),
     Contract(
+        "updates_rounded_to_zero",
+        Severity.WARNING,
+        "most updates are rounded to 0: few elements of the 16-bit weights ever change",
+        "bfloat16 cannot hold a change of less than about 0.3 % of a weight, so the model hardly "
+        "learns",
+        "keep weights in float32 and use torch.autocast, or an optimizer with float32 copies",
+    ),
+    Contract(
         "scheduler_not_stepped",
         Severity.INFO,
         "a learning-rate scheduler was created but never stepped",

@@ -59,6 +59,10 @@ def maps() -> nn.Sequential:
     return net(16, nn.Unflatten(1, (1, 4, 4)), nn.Tanh())
 
 
+def one_hot(y: Any, classes: int) -> Any:
+    return F.one_hot(y, classes).float()
+
+
 def one_of(y: Any) -> Any:
     return y.float() / 4
 
@@ -350,6 +354,10 @@ FAULTS = {
             m(x.repeat(4, 1)), torch.where(x.repeat(4, 1)[:, :3] > 0, -100, 5)
         ),
     ),
+    "several_classes_in_cross_entropy": (
+        net(),
+        lambda m, x, y: F.cross_entropy(m(x), (x[:, :4] > 0).float()),
+    ),
     "derivative_without_graph": (net(1, nn.Tanh()), lambda m, x, y: decay(m, x, kept=False)),
     "derivative_without_graph of a term": (
         net(1, nn.Tanh()),
@@ -561,6 +569,13 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "noise below zero": lambda m, x, y: F.mse_loss(
         F.softplus(m(x)[:, 0]), y + 0.1 * torch.randn(SIZE)
     ),
+    "shares of classes": lambda m, x, y: F.cross_entropy(
+        m(x), (one_hot(y, 4) + one_hot(3 - y, 4)) / 2
+    ),
+    "one class, or none": lambda m, x, y: F.cross_entropy(m(x), one_hot(y, 4) * (x[:, :1] > 0)),
+    "partners among all samples": lambda m, x, y: F.cross_entropy(
+        m(x) @ m(x).T, (y[:, None] == y).float()
+    ),
     "accumulated": lambda m, x, y: sum(
         F.cross_entropy(m(part), of) / 2 for part, of in zip(x.chunk(2), y.chunk(2), strict=True)
     ),
@@ -649,6 +664,37 @@ def test_an_eps_that_is_zero_in_half_precision(
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, eps=eps)
     found = train(run, model, lambda net, x, y: classify(net, x.to(dtype), y), optimizer=optimizer)
     assert set(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rate", "expected"),
+    [
+        (torch.bfloat16, 1e-5, {"updates_rounded_to_zero"}),
+        (torch.bfloat16, 1e-2, set()),
+        (torch.float32, 1e-5, set()),
+    ],
+)
+def test_updates_that_are_rounded_to_zero(
+    dtype: torch.dtype, rate: float, expected: set[str], run: Path
+) -> None:
+    torch.manual_seed(0)
+    model = net().to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), rate)
+    found = train(
+        run, model, lambda m, x, y: classify(m, x.to(dtype), y), optimizer=optimizer, steps=70
+    )
+    assert set(found) == expected
+
+
+def test_weights_that_change_after_a_long_warm_up(run: Path) -> None:
+    """The rate rises from nearly 0, as in a long warm-up."""
+    model = net().bfloat16()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-6)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: 1.0 if at < 70 else 1e4)
+
+    optimizer.register_step_post_hook(lambda *_: schedule.step())
+    loss = lambda m, x, y: classify(m, x.bfloat16(), y)  # noqa: E731
+    assert train(run, model, loss, optimizer=optimizer, steps=100) == {}
 
 
 @pytest.mark.parametrize(

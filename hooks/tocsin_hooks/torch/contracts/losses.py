@@ -32,6 +32,7 @@ _HEAVIER = 3.0  # times the weight of every other class
 _SHARE = 0.4  # of the labels: less than most of them
 _FAR_HEAVIER = 30.0
 _TOO_SHORT = 0.1  # of the samples
+_LEAST_SEVERAL = 0.05  # of the rows of labels
 _CLOSE = 1e-3
 _MOST_ROWS = 4096
 
@@ -50,7 +51,7 @@ class LossContracts:
         learns = step.mode is not Mode.TRAIN or call.prediction.requires_grad
         if step.saving and learns and self._found.looks_in_step(call.place):
             with torch.no_grad():
-                for contract in broken_by_loss(call):
+                for contract in broken_by_loss(call, event.inputs):
                     self._found.count(contract, call.place)
 
     def inputs_given(self, _: events.InputsGiven) -> None:
@@ -83,9 +84,9 @@ class LossContracts:
             self._found("errors_cancel", event.place)
 
 
-def broken_by_loss(call: LossCall) -> Iterator[str]:
-    """Yield the contracts that a call of a loss breaks. Waits for the device: for a few calls
-    only."""
+def broken_by_loss(call: LossCall, inputs: tuple[Any, ...] = ()) -> Iterator[str]:
+    """Yield the contracts that a call of a loss breaks, of a model that was given these inputs.
+    Waits for the device: for a few calls only."""
     prediction, target, name = call.prediction, call.target, call.name
     if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
         return
@@ -104,6 +105,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "probabilities_as_logits"
     if name in _TAKES_LOGITS and name_of(node) == autograd.RELU:
         yield "relu_on_scores"
+    if name == "cross_entropy" and _have_several_classes(prediction, target, inputs):
+        yield "several_classes_in_cross_entropy"
     if name == "nll_loss" and name_of(node) != autograd.LOG_SOFTMAX and _exceeds_one(prediction):
         yield "not_log_probabilities"
     if name == "ctc_loss" and _any(prediction > _CLOSE):
@@ -154,6 +157,18 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
     if rows.shape[-1] < 2:
         return False
     return _all(rows >= 0) and _all((rows.sum(-1) - 1).abs() < _CLOSE)
+
+
+def _have_several_classes(prediction: Any, target: Any, inputs: tuple[Any, ...]) -> bool:
+    """Return whether rows of 0 and 1 have several ones. Those of pairs of samples may, as each has
+    several partners, and those of items that a model was given to find again."""
+    if target.shape != prediction.shape or target.dim() < 2 or len(target) == target.shape[1]:
+        return False
+    if any(each is target for each in inputs):
+        return False
+    ones = target == 1
+    several = (ones.sum(1) > 1).float().mean() > _LEAST_SEVERAL
+    return bool((ones | (target == 0)).all() & several)
 
 
 def _exceeds_one(prediction: Any) -> bool:

@@ -26,11 +26,25 @@ class Remembered:
 
     def has_changed(self, parameter: Any) -> bool:
         """Return whether it is another than it was, as far as that is known."""
+        kept = self._kept(parameter)
+        return bool(self._samples) if kept is None else not bool(kept.all())
+
+    def is_mostly_kept(self, parameter: Any) -> bool:
+        """Return whether most elements are as they were, of those whose gradient is not 0."""
+        kept, gradient = self._kept(parameter), parameter.grad
+        if kept is None:
+            return False
+        if gradient is not None and not gradient.is_sparse:
+            kept = kept[_sample(gradient) != 0]
+        return bool(kept.float().mean() > 0.5)
+
+    def _kept(self, parameter: Any) -> Any:
+        """Return which elements of the sample are as they were; None if that is not known."""
         known = self._samples.get(id(parameter))
         if known is None or known[0]() is not parameter:
-            return bool(self._samples)
+            return None
         now = _sample(parameter)
-        return now.shape != known[1].shape or not torch.equal(now, known[1])
+        return now == known[1] if now.shape == known[1].shape else None
 
 
 def _sample(parameter: Any) -> Any:

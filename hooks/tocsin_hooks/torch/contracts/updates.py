@@ -31,6 +31,8 @@ _IN_A_ROW = 3
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
+_PLAIN = frozenset(each.__module__ for each in (torch.optim.AdamW, *_WITH_PENALTY))
+_SHORT = (torch.bfloat16, torch.float16)
 _SOFTMAXES = (torch.nn.Softmax, torch.nn.LogSoftmax)
 _LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d)
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
@@ -55,6 +57,7 @@ class UpdateContracts:
         self._still = WeakKeyDictionary[Any, int]()  # updates, as long as all have a rate of 0
         self._late: float = _LATE
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
+        self._may_move = False  # what updates have not moved so far
 
     @property
     def over(self) -> bool:
@@ -137,6 +140,7 @@ class UpdateContracts:
                 self._found("weight_decay_too_large")
             if _has_lost_its_eps(optimizer):
                 self._found("eps_zero_in_half_precision")
+            self._may_move = self._updates > _UPDATES and self._rounds_to_zero()
             if any(map(_has_softmax_between, root.modules())):
                 self._found("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
@@ -151,6 +155,9 @@ class UpdateContracts:
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
             self._found("frozen_random_weights")
+        if self._may_move and self._rounds_to_zero():
+            self._may_move = False
+            self._found("updates_rounded_to_zero")
         still = [each for each, updates in self._still.items() if updates >= _STILL]
         if still:
             self._still.update(dict.fromkeys(still, _MOVED))
@@ -194,6 +201,16 @@ class UpdateContracts:
         self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
         if self._in_a_row[key] == enough:
             self._found(name)
+
+    def _rounds_to_zero(self) -> bool:
+        """Return whether updates leave most elements of 16-bit weights as they were at first. Those
+        of other optimizers than PyTorch's may add up, or be rounded at random."""
+        plain_ones = [each for each in self._known() if type(each).__module__ in _PLAIN]
+        moving = (each for each in plain_ones if not _zero_lr(each))
+        held = [each for optimizer in moving for each in parameters_of(optimizer)]
+        short = [each for each in held if each.dtype in _SHORT and each.requires_grad]
+        lost = [each.numel() for each in short if self._remembered.is_mostly_kept(each)]
+        return bool(2 * sum(lost) > sum(each.numel() for each in short))
 
     def _forgotten(self, root: Any) -> bool:
         """Return whether there are parameters with a gradient that nobody updates."""
