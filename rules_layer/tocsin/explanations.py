@@ -32,6 +32,7 @@ _RISING = ("LossDiverging", "LossWorse", "LossSpike", "LossOscillating")
 _NUMBERS = ("ExplodingTensor", "GradientExplosion")
 _SATURATION = ("TanhSaturation", "SigmoidSaturation", "SaturatedActivation", "DeadRelu")
 _NO_GRADIENT = ("VanishingGradient", "NoGradient")
+_UNCHANGED = ("EvaluationUnchanged", "UnchangedTensor")
 _WEIGHTS = ("UnchangedTensor", "FrozenParameters", "AllZero", "TensorVariance")
 _RATES = ("LearningRateTooLarge", "UpdateTooLarge", "WeightUpdateRatio")
 _SLOW = ("UpdateTooSmall", "LearningRateTooSmall")
@@ -80,7 +81,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("TrainEvalInputs",),
-        (*_EVALUATION, "NotNormalizedData"),
+        (*_EVALUATION, "NoBetterThanGuessing", "NotNormalizedData"),
         "inputs on a different scale give a different loss",
     ),
     Explanation(
@@ -110,7 +111,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("LearningRateSchedule",),
-        ("LossSpike", "LossWorse", "LossNotDecreasing", "UnchangedTensor"),
+        ("LossSpike", "LossWorse", *_STUCK, "Underfitting", *_UNCHANGED),
         "the loss follows a jump of the rate, and stalls when the rate vanishes",
         since=True,
     ),

@@ -48,6 +48,7 @@ def without_losses(step: Step) -> Step:
         (0.8, [1.45] * 10, 64, HEALTHY),  # two fifths
         (0.99, [1.45] * 10, 64, HEALTHY),  # of all that there is to learn, with skill
         (0.8, [1.8, 1.8, 1.8, 1.9, 2.1, 2.3, 2.5, 2.7, 2.9, 3.1], 64, HEALTHY),  # it overfits
+        (0.8, [1.9] * 5 + [2.0] * 5, 64, VIOLATION),  # it rises by less than Overfit asks for
         (0.99, [1.1] * 10, 64, HEALTHY),
         (0.99, [1.45] * 5 + [1.1] * 5, 64, HEALTHY),
         (0.0, [9.0] * 10, 64, HEALTHY),  # nothing learned in TRAIN either

@@ -20,6 +20,7 @@ _LOOKS = 2  # in a row
 _CLEARLY = 0.05  # clear improvement, as a fraction of the loss of a constant prediction
 _TOGETHER = 3  # evaluations whose median counts
 _LOST = 0.2  # of the improvement of evaluations: they got worse
+_ROSE = 1.1  # times the best evaluation loss: a smaller rise is no overfitting
 _BY_HEART = 0.95  # fraction by which training loss is below that of a constant prediction
 
 
@@ -30,8 +31,8 @@ class LossGap(Rule):
 
     Fires when training loss beats the best constant prediction by ``known`` and the best evaluation
     reaches less than ``least`` of that improvement, in two consecutive checks. Overfit reports
-    evaluations that improved and then got worse. Where losses cannot be compared, the first losses
-    replace the constant prediction; for boosted trees, the first round does.
+    evaluations that improved and then got worse by a tenth. Where losses cannot be compared, the
+    first losses replace the constant prediction; for boosted trees, the first round does.
 
     Parameters
     ----------
@@ -100,7 +101,9 @@ class LossGap(Rule):
         won = best / max(trained["better"], self.known)
         memorised = trained["better"] >= _BY_HEART and not has_proof(recent(memory, 0.5))
         least = self.least_by_heart if memorised else self.least
-        overfits = peak >= _CLEARLY and median(last) <= (1 - _LOST) * peak
+        level = median(last)
+        overfits = peak >= _CLEARLY and level <= (1 - _LOST) * peak
+        overfits = overfits and 1 - level > _ROSE * (1 - peak)
         bad = learned and won < least and not overfits
         good = overfits or won >= least
         streak = with_streak(memory, "bad", bad=bad, good=good, enough=_LOOKS)
