@@ -66,7 +66,7 @@ LOSSES = (
     Contract(
         "relu_on_scores",
         Severity.WARNING,
-        "ReLU is applied to the scores of a cross-entropy",
+        "ReLU is applied to the scores of a cross-entropy or a policy",
         "negative scores become 0: no class can be unlikely, and clipped scores get no gradient",
         "pass the output of the last layer itself; use ReLU between layers only",
     ),
@@ -206,8 +206,8 @@ LOSSES = (
     Contract(
         "sqrt_of_zero",
         Severity.CRITICAL,
-        "the loss takes the square root of 0",
-        "its gradient is infinite or NaN, and so are the weights after the update",
-        "add a small number to the argument, such as 1e-8",
+        "the loss takes the square root of 0 or of a negative number",
+        "it or its gradient is infinite or NaN, and so are the weights after the update",
+        "add a small number to the argument, such as 1e-8, and make it positive: clamp or softplus",
     ),
 )

@@ -67,7 +67,8 @@ UPDATES = (
         Severity.WARNING,
         "a parameter gets gradients, but no optimizer holds it",
         "it is never updated",
-        "create the optimizer after all layers exist; if intended, call requires_grad_(False)",
+        "create the optimizer after all layers exist, and no layer in forward(); if intended, call "
+        "requires_grad_(False)",
     ),
     Contract(
         "layer_not_registered",

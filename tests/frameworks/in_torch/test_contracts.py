@@ -137,6 +137,14 @@ FAULTS = {
         lambda m, x, y: (m(x).T - y.float().view(-1, 1)).square().mean(),
     ),
     "relu_on_scores": (net(4, nn.ReLU()), lambda m, x, y: F.cross_entropy(m(x), y)),
+    "relu_on_scores of logarithms": (
+        net(4, nn.ReLU(), nn.LogSoftmax(1)),
+        lambda m, x, y: F.nll_loss(m(x), y),
+    ),
+    "relu_on_scores of a policy": (
+        net(4, nn.ReLU(), nn.LogSoftmax(1)),
+        lambda m, x, y: -(m(x).gather(1, y[:, None])[:, 0] * x[:, 3]).mean(),
+    ),
     "relu_on_scores of two classes": (
         net(1, nn.ReLU()),
         lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), (y > 0).float()[:, None]),
@@ -150,6 +158,7 @@ FAULTS = {
         lambda m, x, y: -(F.one_hot(y, 4) * (m(1e3 * x)).log()).sum(1).mean(),
     ),
     "log_of_zero of a negative number": (net(1), lambda m, x, y: m(x).log().mean()),
+    "sqrt_of_zero or of a negative number": (net(1), lambda m, x, y: m(x).sqrt().mean()),
     "sqrt_of_zero": (
         net(2),
         lambda m, x, y: ((m(x)[:, None] - m(x)).square().sum(-1).sqrt() - 1).square().mean(),
@@ -569,6 +578,10 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "noise below zero": lambda m, x, y: F.mse_loss(
         F.softplus(m(x)[:, 0]), y + 0.1 * torch.randn(SIZE)
     ),
+    "actions of a policy": lambda m, x, y: (
+        -(m(x).log_softmax(1).gather(1, y[:, None])[:, 0] * x[:, 3]).mean()
+    ),
+    "roots of positive numbers": lambda m, x, y: F.softplus(m(x)).sqrt().mean(),
     "shares of classes": lambda m, x, y: F.cross_entropy(
         m(x), (one_hot(y, 4) + one_hot(3 - y, 4)) / 2
     ),
@@ -1095,6 +1108,21 @@ def test_a_layer_that_no_optimizer_has(run: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model[0].parameters(), 1e-2)
     assert set(train(run, model, classify, optimizer=optimizer)) == {"parameter_in_no_optimizer"}
+
+
+@pytest.mark.parametrize(
+    ("again", "expected"), [(True, {"parameter_in_no_optimizer"}), (False, set())]
+)
+def test_a_layer_that_is_made_in_each_forward_pass(
+    again: bool, expected: set[str], run: Path
+) -> None:
+    model = net()
+
+    def loss(m: Any, x: Any, y: Any) -> Any:
+        m[2] = nn.Linear(32, 4) if again else m[2]
+        return classify(m, x, y)
+
+    assert set(train(run, model, loss)) == expected
 
 
 def test_only_the_head_is_tuned(run: Path) -> None:

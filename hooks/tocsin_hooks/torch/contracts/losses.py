@@ -21,6 +21,7 @@ from tocsin_hooks.torch.contracts.softmaxes import (
     broken_by_single_class,
     goes_over_batch,
     goes_over_positions,
+    is_of_relu,
 )
 from tocsin_hooks.torch.graph import before_views, is_maximum, is_summed
 
@@ -103,7 +104,8 @@ def broken_by_loss(call: LossCall, inputs: tuple[Any, ...] = ()) -> Iterator[str
     yield from broken_by_single_class(call, node)
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
-    if name in _TAKES_LOGITS and name_of(node) == autograd.RELU:
+    scores_of_relu = name in _TAKES_LOGITS and name_of(node) == autograd.RELU
+    if scores_of_relu or (name == "nll_loss" and is_of_relu(node)):
         yield "relu_on_scores"
     if name == "cross_entropy" and _have_several_classes(prediction, target, inputs):
         yield "several_classes_in_cross_entropy"

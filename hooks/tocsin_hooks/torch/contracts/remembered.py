@@ -29,6 +29,11 @@ class Remembered:
         kept = self._kept(parameter)
         return bool(self._samples) if kept is None else not bool(kept.all())
 
+    def was_changed(self, parameter: Any) -> bool:
+        """Return whether it is known that it has changed: not of one that was not there before."""
+        kept = self._kept(parameter)
+        return kept is not None and not bool(kept.all())
+
     def is_mostly_kept(self, parameter: Any) -> bool:
         """Return whether most elements are as they were, of those whose gradient is not 0."""
         kept, gradient = self._kept(parameter), parameter.grad

@@ -12,6 +12,7 @@ from tocsin_hooks.torch.graph import before_views, nodes_of
 
 _SOFTMAXES = frozenset({autograd.LOG_SOFTMAX, autograd.LOGSUMEXP, autograd.SOFTMAX})
 _SHARES = frozenset({autograd.LOG_SOFTMAX, autograd.SOFTMAX})
+_PICKS = frozenset({autograd.GATHER, autograd.INDEX})
 _SINGLE_CLASS = "softmax_single_class"
 _MOST_NODES = 1000
 _MANY = 32  # classes, of which cosines cannot make one likely
@@ -32,6 +33,21 @@ def broken_by_softmax(loss: Any) -> Iterator[str]:
         yield "cosines_as_logits"
     if any(_is_over_one_sample(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
         yield _SINGLE_CLASS
+    if any(_picks_from_relu(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
+        yield "relu_on_scores"
+
+
+def is_of_relu(node: Any) -> bool:
+    """Return whether it computes logarithms of probabilities from what ReLU gives."""
+    if name_of(node) != autograd.LOG_SOFTMAX:
+        return False
+    return name_of(before_views(inputs_of(node)[0])) == autograd.RELU
+
+
+def _picks_from_relu(node: Any) -> bool:
+    """Return whether the logarithms of a policy's probabilities, of which those of the actions are
+    taken, are of what ReLU gives."""
+    return name_of(node) in _PICKS and is_of_relu(before_views(inputs_of(node)[0]))
 
 
 def _has_softmax_twice(loss: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Logarithms and square roots of 0 on the way to a loss."""
+"""Logarithms and square roots of 0, and of negative numbers, on the way to a loss."""
 
 from __future__ import annotations
 
@@ -46,10 +46,16 @@ class UndefinedValues:
         self._calls.clear()
 
 
+def _are_roots_of_less(roots: Any) -> Any:
+    """Return whether some are of 0 or of a negative number; all are NaN where weights are NaN."""
+    undefined = roots.isnan()
+    return (roots == 0).any() | (undefined.any() & ~undefined.all())
+
+
 def _broken_by(node: Any, loss: Any) -> str | None:
     if name_of(node) == autograd.SQRT:
         found = result_of(node)
-        return "sqrt_of_zero" if found is not None and bool((found == 0).any()) else None
+        return "sqrt_of_zero" if found is not None and bool(_are_roots_of_less(found)) else None
     if name_of(node) != autograd.LOG:
         return None
     argument = argument_of(node)

@@ -220,7 +220,7 @@ class UpdateContracts:
         return (
             0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
             and any(_is_nonzero(each.grad) for each in forgotten if not each.grad.is_sparse)
-            and not any(self._remembered.has_changed(each) for each in forgotten)
+            and not any(self._remembered.was_changed(each) for each in forgotten)
             and len(_outside(_optimizers(), forgotten)) == len(forgotten)
         )
 
