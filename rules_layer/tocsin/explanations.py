@@ -32,7 +32,6 @@ _RISING = ("LossDiverging", "LossWorse", "LossSpike", "LossOscillating")
 _NUMBERS = ("ExplodingTensor", "GradientExplosion")
 _SATURATION = ("TanhSaturation", "SigmoidSaturation", "SaturatedActivation", "DeadRelu")
 _NO_GRADIENT = ("VanishingGradient", "NoGradient")
-_UNCHANGED = ("EvaluationUnchanged", "UnchangedTensor")
 _WEIGHTS = ("UnchangedTensor", "FrozenParameters", "AllZero", "TensorVariance")
 _RATES = ("LearningRateTooLarge", "UpdateTooLarge", "WeightUpdateRatio")
 _SLOW = ("UpdateTooSmall", "LearningRateTooSmall")
@@ -91,8 +90,8 @@ EXPLAINS = (
     ),
     Explanation(
         ("UnshuffledData",),
-        ("LossOscillating", "LossSpike", "SkillLost", *_COLLAPSE),
-        "batches of one class pull the model towards that class",
+        (*_RISING, "SkillLost", *_COLLAPSE, *_RATES),
+        "batches of one class pull the model towards that class, and the next ones back",
     ),
     Explanation(
         ("WorkerLosses",),
@@ -111,9 +110,14 @@ EXPLAINS = (
     ),
     Explanation(
         ("LearningRateSchedule",),
-        ("LossSpike", "LossWorse", *_STUCK, "Underfitting", *_UNCHANGED),
+        ("LossSpike", "LossWorse", *_STUCK, "Underfitting"),
         "the loss follows a jump of the rate, and stalls when the rate vanishes",
         since=True,
+    ),
+    Explanation(
+        ("LearningRateSchedule",),
+        ("EvaluationUnchanged", "UnchangedTensor"),
+        "a rate that has vanished leaves the weights as they are",
     ),
     Explanation(
         ("UpdateTooLarge", "LearningRateTooLarge"),
