@@ -60,7 +60,7 @@ _NAMED = {
     "probabilities": (
         "probabilities_as_logits logits_as_probabilities softmax_twice softmax_single_class "
         "softmax_between_layers relu_on_scores not_log_probabilities kl_div_input_not_log "
-        "overlap_of_logits"
+        "overlap_of_logits several_classes_in_cross_entropy"
     ),
     "range": (
         "target_out_of_range bce_target_out_of_range ctc_blank_in_labels "
@@ -75,6 +75,7 @@ _NAMED = {
     ),
     "slow": (
         "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio FrozenParameters "
+        "updates_rounded_to_zero "
         f"LearningRateSchedule EvaluationUnchanged StalledTrainingRule {_ROUNDS}"
     ),
     "softmax-axis": "softmax_over_batch softmax_over_positions attention_over_queries",
