@@ -1,4 +1,4 @@
-"""Regressions whose labels are all the same number."""
+"""Labels that are all the same number, or of one class."""
 
 from __future__ import annotations
 
@@ -68,3 +68,24 @@ def test_labels_that_are_one_number(name: str, run: Path) -> None:
         for _ in range(20):
             update(optimizer, loss(model))
     assert ("targets_identical" in contracts(run)) is expected
+
+
+@pytest.mark.parametrize(
+    ("classes", "label", "expected"),
+    [
+        (4, lambda x: (x[:, 0] > 0).float().div(255).long(), True),
+        (4, lambda x: (x[:, 0] > 2.5).long(), False),  # rare
+        (2, lambda x: (x[:, 0] > 9).long(), False),  # of two classes one may be very rare
+    ],
+)
+def test_labels_of_one_class(
+    classes: int, label: Callable[[Any], Any], expected: bool, run: Path
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, classes))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with TorchHook.attach(model, run, save_interval=2, max_overhead=None):
+        for _ in range(40):
+            x = torch.randn(SIZE, 8)
+            update(optimizer, F.cross_entropy(model(x), label(x)))
+    assert ("labels_identical" in contracts(run)) is expected

@@ -1,4 +1,4 @@
-"""Labels of a regression that are all the same number."""
+"""Labels that are all the same number, or of all classes the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from tocsin.model import Mode
 
-from tocsin_hooks.torch import events
+from tocsin_hooks.torch import autograd, events
+from tocsin_hooks.torch.autograd import name_of
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, is_multiple_of
@@ -14,6 +15,7 @@ from tocsin_hooks.torch.graph import before_views, is_multiple_of
 _REGRESSIONS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
 _LEAST = 8  # labels of a batch
 _ENOUGH, _SAVES = 256, 3  # labels, and saved steps with them: most may be 0 by nature
+_CLASSES, _ENOUGH_OF_CLASSES = 3, 1024  # of which one alone is no data set
 
 
 class ConstantLabels:
@@ -49,14 +51,17 @@ class ConstantLabels:
             self._over = True
             return
         self._value, self._labels, self._saves = value, self._labels + len(labels), self._saves + 1
-        if self._labels >= _ENOUGH and self._saves >= _SAVES:
+        enough = _ENOUGH_OF_CLASSES if call.has_classes else _ENOUGH
+        if self._labels >= enough and self._saves >= _SAVES:
             self._over = True
-            self._found("targets_identical", call.place)
+            contract = "labels_identical" if call.has_classes else "targets_identical"
+            self._found(contract, call.place)
 
 
 def _is_the_error(call: LossCall, event: events.Backward) -> bool:
     """Return whether a loss is the error of a model's output, or a multiple, and nothing else."""
-    if call.name not in _REGRESSIONS or call.target.shape != call.prediction.shape:
+    regresses = call.name in _REGRESSIONS and call.target.shape == call.prediction.shape
+    if not (regresses or _is_of_classes(call)):
         return False
     if not any(call.target.stride()):  # one number, expanded on purpose
         return False
@@ -67,6 +72,16 @@ def _is_the_error(call: LossCall, event: events.Backward) -> bool:
     return (
         None not in (prediction, value) and is_output and is_multiple_of(_node(event.loss), value)
     )
+
+
+def _is_of_classes(call: LossCall) -> bool:
+    """Return whether a linear layer gives the scores: otherwise the first label may say where a
+    positive sample stands."""
+    if not call.has_classes or call.prediction.dim() != 2 or call.prediction.shape[1] < _CLASSES:
+        return False
+    first, ignored = call.target.flatten()[:1], call.arguments.get("ignore_index", -100)
+    linear = name_of(before_views(_node(call.prediction))) == autograd.LINEAR
+    return linear and not bool((first == ignored).any())
 
 
 def _node(value: Any) -> Any:
