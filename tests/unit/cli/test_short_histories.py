@@ -51,6 +51,10 @@ def verdicts(tocsin, path: Path) -> tuple[set[str], list[str]]:
         ({"loss": LEARNS, "val_loss": TURNS}, {"Overtraining", "Overfit"}),
         ({"loss": LEARNS, "val_loss": TURNS, "val_acc": RISES}, set()),
         (
+            {"loss": LEARNS, "val_loss": [0.5 * 1.05**at for at in range(28)], "val_acc": RISES},
+            {"Overfit"},
+        ),
+        (
             {"loss": LEARNS, "val_loss": TURNS, "val_acc": [0.9] * 28},
             {"Overtraining", "Overfit"},
         ),
@@ -67,6 +71,7 @@ def verdicts(tocsin, path: Path) -> tuple[set[str], list[str]]:
         "gains accuracy",
         "overfits",
         "overfits by its loss, gains accuracy",
+        "overfits from the first epoch on, gains accuracy",
         "overfits and gains nothing",
         "a metric that is not known",
         "an evaluation that is not finite",

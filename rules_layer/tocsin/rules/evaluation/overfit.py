@@ -24,11 +24,11 @@ class Overfit(Rule):
     Fires when in ``patience`` consecutive evaluations validation loss is above the training loss of
     the same name by ``ratio_threshold``, and above its own best by ``least_rise`` and its noise.
     Training loss must have fallen by 5 % since that best. Evaluations must also have lost
-    ``least_rise`` of their advantage over a constant prediction, or over the untrained model. A
+    ``least_rise`` of their advantage over a constant prediction, or over the untrained model, and
+    most of their scores, such as an accuracy, must not be clearly better than at the best loss. A
     loss that was best in the first evaluation and rose in each of the last five is enough on its
     own. Takes medians of three evaluations, or means of fifteen where single ones are noisy, and
-    waits for the fifth; an error rate must have fallen clearly at least once. Does not fire while
-    most scores of the evaluations, such as an accuracy, are clearly better than at the best loss.
+    waits for the fifth; an error rate must have fallen clearly at least once.
 
     Profile ``sagemaker`` is Amazon's documented rule: (validation − training) / training above
     ``ratio_threshold`` is enough. An evaluation is the EVAL steps between two training steps, or
@@ -76,8 +76,8 @@ class Overfit(Rule):
         finished = tuple(each for each in seen.finished if each.train is not None)
         streaks = dict(state.get("streaks", {}))
         for now in finished:
-            overfits = self._overfits(now) and (now.always_rose or self._loses(seen.lost(now)))
-            overfits = overfits and not seen.improves(now)
+            loses = self._loses(seen.lost(now)) and not seen.improves(now)
+            overfits = self._overfits(now) and (now.always_rose or loses)
             streaks[now.name] = streaks.get(now.name, 0) + 1 if overfits else 0
         state = {**seen.state, "streaks": streaks}
         if not has_pair(seen.followed):
