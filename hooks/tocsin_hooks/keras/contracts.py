@@ -33,6 +33,8 @@ _REACHES = {
 _LEAST_AWAY = 0.15  # of the spread of the labels: what is measured has noise
 _LEAST_SHARE = 0.05  # of the labels
 _CLOSE = 1e-3
+_MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
+_MOST_PENALTY = 0.1  # times the squares of weights
 _SCORES = frozenset({"linear", "relu", "tanh"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
 _OF_CLASSES = frozenset({"categoricalcrossentropy", "sparsecategoricalcrossentropy"})
@@ -109,9 +111,12 @@ def _are_outside(labels: NDArray[Any], low: float, high: float) -> bool:
 
 
 def broken_by_model(model: Any) -> Iterator[str]:
+    yield from _broken_by_layers(model)
     for loss in compiled_losses(model):
         output = _output(model, loss)
         layer = _last_layer(output)
+        if isinstance(layer, keras.layers.Dropout):
+            yield "dropout_on_output"
         activation = _activation(layer)
         if activation is None or not output.shape:
             continue
@@ -124,6 +129,15 @@ def broken_by_model(model: Any) -> Iterator[str]:
                 yield "probabilities_as_logits"
         elif loss.name in _CROSS_ENTROPIES and activation in _SCORES:
             yield "logits_as_probabilities"
+
+
+def _broken_by_layers(model: Any) -> Iterator[str]:
+    for layer in getattr(model, "layers", ()):
+        if isinstance(layer, keras.layers.Dropout) and layer.rate >= _MOST_DROPPED:
+            yield "dropout_too_large"
+        penalty = getattr(getattr(layer, "kernel_regularizer", None), "l2", None)
+        if penalty is not None and float(penalty) >= _MOST_PENALTY:
+            yield "weight_decay_too_large"
 
 
 def _goes_elsewhere(layer: Any, output: Any) -> bool:

@@ -102,7 +102,8 @@ UPDATES = (
     Contract(
         "weight_decay_too_large",
         Severity.WARNING,
-        "weight_decay is 0.2 or more in an optimizer that adds it to the gradients",
+        "weight_decay is 0.2 or more in an optimizer that adds it to gradients, or Keras's l2 is "
+        "0.1 or more",
         "it pulls weights to 0 harder than the loss does, and outputs become constant",
         "use 1e-5 to 1e-2, or AdamW, whose weight_decay has another scale",
     ),

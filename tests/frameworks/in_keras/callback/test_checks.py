@@ -105,6 +105,27 @@ def test_contracts_of_a_compiled_model(
     assert contracts() == expected
 
 
+@pytest.mark.parametrize(
+    ("share", "penalty", "last", "expected"),
+    [
+        (0.9, 0.0, False, {"dropout_too_large"}),
+        (0.5, 0.3, False, {"weight_decay_too_large"}),
+        (0.2, 0.0, True, {"dropout_on_output"}),
+        (0.5, 0.01, False, set()),
+    ],
+)
+def test_strong_regularisation(callback, samples, contracts, share, penalty, last, expected):
+    x, scores = samples
+    layers = keras.layers
+    hidden = layers.Dense(16, "relu", kernel_regularizer=keras.regularizers.L2(penalty))
+    rest = [layers.Dense(1), layers.Dropout(share)]
+    model = keras.Sequential([keras.Input((8,)), hidden, *(rest if last else reversed(rest))])
+    model.compile("adam", "mse")
+    y = labels_of("number", scores)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == expected
+
+
 @pytest.mark.parametrize(("axis", "expected"), [(1, {"softmax_over_positions"}), (-1, set())])
 def test_a_softmax_over_places(callback, contracts, axis, expected):
     draw = np.random.default_rng(0)
