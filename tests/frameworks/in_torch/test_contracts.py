@@ -697,6 +697,7 @@ def test_updates_that_are_rounded_to_zero(
         run, model, lambda m, x, y: classify(m, x.to(dtype), y), optimizer=optimizer, steps=70
     )
     assert set(found) == expected
+    assert all(place.startswith("test_contracts.py:") for place in found.values())
 
 
 def test_weights_that_change_after_a_long_warm_up(run: Path) -> None:

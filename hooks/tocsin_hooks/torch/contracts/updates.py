@@ -57,7 +57,7 @@ class UpdateContracts:
         self._still = WeakKeyDictionary[Any, int]()  # updates, as long as all have a rate of 0
         self._late: float = _LATE
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
-        self._may_move = False  # what updates have not moved so far
+        self._rounds = ""  # where updates were lost so far
 
     @property
     def over(self) -> bool:
@@ -140,7 +140,8 @@ class UpdateContracts:
                 self._found("weight_decay_too_large")
             if _has_lost_its_eps(optimizer):
                 self._found("eps_zero_in_half_precision")
-            self._may_move = self._updates > _UPDATES and self._rounds_to_zero()
+            if self._updates > _UPDATES and self._rounds_to_zero():
+                self._rounds = script_line()
             if any(map(_has_softmax_between, root.modules())):
                 self._found("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
@@ -155,9 +156,9 @@ class UpdateContracts:
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
             self._found("frozen_random_weights")
-        if self._may_move and self._rounds_to_zero():
-            self._may_move = False
-            self._found("updates_rounded_to_zero")
+        if self._rounds and self._rounds_to_zero():
+            self._found("updates_rounded_to_zero", self._rounds)
+            self._rounds = ""
         still = [each for each, updates in self._still.items() if updates >= _STILL]
         if still:
             self._still.update(dict.fromkeys(still, _MOVED))
