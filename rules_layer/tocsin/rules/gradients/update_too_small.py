@@ -29,6 +29,7 @@ from tocsin.rules.skill._pairing import SKILLS, added, sites
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50  # of training: a warm-up begins with small updates
 _COURSE = 5  # losses at the start and at the end, which are compared
+_HARDLY = 0.3  # of the limit for slow updates: what may even be proved to learn a little
 _GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 
 
@@ -39,9 +40,10 @@ class UpdateTooSmall(Rule):
 
     Measures the update of one step by two ratios: the median over the weights of |Δw| / |w|, and
     |g| |Δw| / loss, the share by which one step can reduce the loss, to first order. Fires after 50
-    steps when the first was below ``relative`` or the second below ``gain`` in ``saves``
-    consecutive saves, unless comparisons of losses prove that the model learns. If both were below
-    ``slow`` it fires even then, unless the loss has clearly left its start and most weights change.
+    steps when the first was below ``relative``, the second below ``gain``, or both below ``slow``,
+    in ``saves`` consecutive saves, unless comparisons of losses prove that the model learns. If
+    both were below 0.3 ``slow`` it fires even then, unless the loss has clearly left its start and
+    most weights change.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
     that grow, as in warm-up. Names the limit of gradient clipping if the norm of all gradients is
     always the same round number. FrozenParameters judges weights that do not change.
@@ -50,7 +52,7 @@ class UpdateTooSmall(Rule):
     ----------
     relative: smallest |Δw| / |w| of one step.
     gain: smallest share by which one step can reduce the loss.
-    slow: limit of both when the loss hardly falls.
+    slow: limit of both when nothing proves that the model learns.
     saves: number of consecutive saves with small updates.
 
     Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
@@ -70,7 +72,7 @@ class UpdateTooSmall(Rule):
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6
     gain: Annotated[float, Meta(gt=0)] = 1e-5
-    slow: Annotated[float, Meta(gt=0)] = 3e-4
+    slow: Annotated[float, Meta(gt=0)] = 1e-3
     saves: Annotated[int, Meta(ge=2)] = 8
 
     def reads(self) -> Reads:
@@ -92,10 +94,12 @@ class UpdateTooSmall(Rule):
         level = _level(loss, *state["losses"])
         relative, gain = update.relative / update.steps, update.gain(level, update.steps)
         largest = max(state.get("largest", 0.0), relative)
-        slow = max(relative, gain) < self.slow
-        small = slow or relative < self.relative or gain < self.gain
+        effect = max(relative, gain)
+        effect = effect if effect < 1 else 1.0  # also of NaN
+        small = effect < self.slow or relative < self.relative or gain < self.gain
         due = small and step.mode_step >= _STEPS
-        past = [*state.get("past", ()), (rounded(relative), slow)][-self.saves :] if due else []
+        now = rounded(relative), rounded(effect)
+        past = [*state.get("past", ()), now][-self.saves :] if due else []
         norms = [*state.get("norms", ()), rounded(total_norm(step, "gradients"), 4)][-self.saves :]
         state |= {"largest": rounded(largest), "past": past, "norms": norms}
         healthy = worst_verdict(
@@ -105,7 +109,7 @@ class UpdateTooSmall(Rule):
             ]
         )
         falls = relative >= self.relative and curve(state["course"]).left_its_start
-        fast = falls or not all(slow for _, slow in past)
+        fast = falls or not all(effect < _HARDLY * self.slow for _, effect in past)
         learns = fast and state.get("skill", {}).get("proved")
         changes = relative < _DECAYED * largest or _grew([each for each, _ in past])
         if learns or not small:
@@ -119,8 +123,8 @@ class UpdateTooSmall(Rule):
         )
         evidence = {"relative_update": relative, "gain": gain}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
-        if all(slow for _, slow in past):
-            return state, measured(found, max(relative, gain), self.slow, "below", "effect")
+        if all(each < self.slow for _, each in past):
+            return state, measured(found, effect, self.slow, "below", "effect")
         return state, measured(found, gain, self.gain, "below", "gain")
 
 
