@@ -19,6 +19,7 @@ from tocsin_hooks.torch.contracts.cut_offs import CutOffs
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.contracts.rounding import rounds_to_zero
 from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
 from tocsin_hooks.torch.reductions.plain import plain
 
@@ -31,8 +32,6 @@ _IN_A_ROW = 3
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
-_PLAIN = frozenset(each.__module__ for each in (torch.optim.AdamW, *_WITH_PENALTY))
-_SHORT = (torch.bfloat16, torch.float16)
 _SOFTMAXES = (torch.nn.Softmax, torch.nn.LogSoftmax)
 _LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d)
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
@@ -204,14 +203,8 @@ class UpdateContracts:
             self._found(name)
 
     def _rounds_to_zero(self) -> bool:
-        """Return whether updates leave most elements of 16-bit weights as they were at first. Those
-        of other optimizers than PyTorch's may add up, or be rounded at random."""
-        plain_ones = [each for each in self._known() if type(each).__module__ in _PLAIN]
-        moving = (each for each in plain_ones if not _zero_lr(each))
-        held = [each for optimizer in moving for each in parameters_of(optimizer)]
-        short = [each for each in held if each.dtype in _SHORT and each.requires_grad]
-        lost = [each.numel() for each in short if self._remembered.is_mostly_kept(each)]
-        return bool(2 * sum(lost) > sum(each.numel() for each in short))
+        moving = [each for each in self._known() if not _zero_lr(each)]
+        return rounds_to_zero(moving, self._remembered)
 
     def _forgotten(self, root: Any) -> bool:
         """Return whether there are parameters with a gradient that nobody updates."""
