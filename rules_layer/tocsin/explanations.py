@@ -116,7 +116,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("LearningRateSchedule",),
-        ("EvaluationUnchanged", "UnchangedTensor"),
+        ("EvaluationUnchanged", "FrozenParameters", "UnchangedTensor"),
         "a rate that has vanished leaves the weights as they are",
     ),
     Explanation(
