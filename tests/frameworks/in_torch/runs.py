@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tocsin.model import Mode, Role
 from tocsin.tensors import Entry, IndexFile, LocalStorage, index_objects, read_index
 from tocsin.trial import create_trial
@@ -35,4 +36,4 @@ def contracts(run: Path) -> set[str]:
 def values(run: Path, name: str, mode: Mode = Mode.TRAIN) -> list[float]:
     """The numbers of a tensor, step by step."""
     tensor = create_trial(str(run)).tensor(name)
-    return [float(tensor.value(step, mode=mode)) for step in tensor.steps(mode=mode)]
+    return [np.asarray(tensor.value(step, mode=mode)).item() for step in tensor.steps(mode=mode)]

@@ -14,8 +14,6 @@ from tocsin_hooks.torch.owed_saves import OwedSaves
 from torch import nn
 from torch.distributions import Categorical
 
-from tests.frameworks.in_torch.runs import update
-
 
 def saved(steps: str, interval: int) -> str:
     """Of each step of training whether it is saved.
@@ -76,7 +74,9 @@ def test_a_generator_is_saved_with_its_loss(
         (judged(fake).mean() - judged(torch.randn(16, 8)).mean()).backward()
         other.step()
         if number % critic == 0:
-            update(one, -judged(made(torch.randn(16, 4))).mean())
+            one.zero_grad()
+            (-judged(made(torch.randn(16, 4))).mean()).backward()
+            one.step()
     hook.close()
     assert hook.stats.errors == 0
     found = with_loss(written(run))
@@ -94,7 +94,9 @@ def test_an_episode_is_saved_with_its_loss(run: Path, written: Callable[[Path], 
         for _ in range(150):
             actions = Categorical(logits=model(torch.randn(1, 4)))
             likely.append(actions.log_prob(actions.sample()))
-        update(optimizer, (-torch.cat(likely) * torch.randn(150)).sum())
+        optimizer.zero_grad()
+        (-torch.cat(likely) * torch.randn(150)).sum().backward()
+        optimizer.step()
     hook.close()
     assert hook.stats.errors == 0
     found = with_loss(written(run))

@@ -12,6 +12,7 @@ from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, is_multiple_of
 
+LABELS_IDENTICAL = "labels_identical"
 _REGRESSIONS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
 _LEAST = 8  # labels of a batch
 _ENOUGH, _SAVES = 256, 3  # labels, and saved steps with them: most may be 0 by nature
@@ -54,7 +55,7 @@ class ConstantLabels:
         enough = _ENOUGH_OF_CLASSES if call.has_classes else _ENOUGH
         if self._labels >= enough and self._saves >= _SAVES:
             self._over = True
-            contract = "labels_identical" if call.has_classes else "targets_identical"
+            contract = LABELS_IDENTICAL if call.has_classes else "targets_identical"
             self._found(contract, call.place)
 
 

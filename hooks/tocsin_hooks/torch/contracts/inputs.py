@@ -14,6 +14,7 @@ from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import autograd, events
 from tocsin_hooks.torch.autograd import name_of
 from tocsin_hooks.torch.calls.loss_call import LossCall
+from tocsin_hooks.torch.contracts.constant_labels import LABELS_IDENTICAL
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.padding import counts_padding
 from tocsin_hooks.torch.graph import before_views
@@ -71,7 +72,7 @@ class InputContracts:
 
     def _broken(self, call: LossCall, inputs: list[Any]) -> Iterator[str]:
         if _are_empty_masks(call, inputs) or _are_all_alike(call):
-            yield "labels_identical"
+            yield LABELS_IDENTICAL
         if self._found.step.mode is Mode.TRAIN and _have_equal_tokens(call, inputs):
             yield "tokens_identical"
         if _labels_equal_inputs(call, inputs):

@@ -17,6 +17,7 @@ from tocsin_hooks.torch.contracts.across import DIFFERENCES, broadcasts
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.contracts.reach import does_not_reach, target_outside_range
 from tocsin_hooks.torch.contracts.softmaxes import (
+    RELU_ON_SCORES,
     adds_up_to_more,
     broken_by_single_class,
     goes_over_batch,
@@ -106,7 +107,7 @@ def broken_by_loss(call: LossCall, inputs: tuple[Any, ...] = ()) -> Iterator[str
         yield "probabilities_as_logits"
     scores_of_relu = name in _TAKES_LOGITS and name_of(node) == autograd.RELU
     if scores_of_relu or (name == "nll_loss" and is_of_relu(node)):
-        yield "relu_on_scores"
+        yield RELU_ON_SCORES
     if name == "cross_entropy" and _have_several_classes(prediction, target, inputs):
         yield "several_classes_in_cross_entropy"
     if name == "nll_loss" and name_of(node) != autograd.LOG_SOFTMAX and _exceeds_one(prediction):

@@ -14,6 +14,7 @@ _SOFTMAXES = frozenset({autograd.LOG_SOFTMAX, autograd.LOGSUMEXP, autograd.SOFTM
 _SHARES = frozenset({autograd.LOG_SOFTMAX, autograd.SOFTMAX})
 _PICKS = frozenset({autograd.GATHER, autograd.INDEX})
 _SINGLE_CLASS = "softmax_single_class"
+RELU_ON_SCORES = "relu_on_scores"
 _MOST_NODES = 1000
 _MANY = 32  # classes, of which cosines cannot make one likely
 _LEAST_SHARE = 0.05  # of the rows of labels
@@ -34,7 +35,7 @@ def broken_by_softmax(loss: Any) -> Iterator[str]:
     if any(_is_over_one_sample(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
         yield _SINGLE_CLASS
     if any(_picks_from_relu(node) for node in nodes_of(loss.grad_fn, _MOST_NODES)):
-        yield "relu_on_scores"
+        yield RELU_ON_SCORES
 
 
 def is_of_relu(node: Any) -> bool:
