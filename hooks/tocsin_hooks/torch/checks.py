@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
@@ -33,6 +34,8 @@ from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
+
+_MOST_CALLS = 256  # after a pass of an evaluation, among which its loss is looked for
 
 
 class Checks:
@@ -89,7 +92,7 @@ class Checks:
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._when.forward_begins()
         self._opponents.passed()
-        self._calls.inside = True
+        self._calls.inside, self._calls.calls_left = True, math.inf
         self._operands.begin_pass()
         self.events.tell(events.PassBegins)
         if self._losses.forward_begins():
@@ -144,6 +147,8 @@ class Checks:
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._calls.inside = False
+        if self._step.mode is not Mode.TRAIN:
+            self._calls.calls_left = _MOST_CALLS
         self.events.tell(events.PassEnds)
         if not compiled:
             self._ended(class_name(root), output)
@@ -185,6 +190,7 @@ class Checks:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._when.step_begins()
         self._calls.inside, self._calls.inputs = False, GivenInputs()
+        self._calls.calls_left = math.inf
         self._skill.begin_pass()
         self._operands.begin_pass()
         if not compiled and not compilations() and self._is_due:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -69,7 +70,8 @@ class Listener:
     ``recorded`` as well, with what it gave.
 
     The ``meter`` measures what that takes. What is called while it runs counts as nothing.
-    ``inside``: of a forward pass; ``inputs``: what the model was given last.
+    ``inside``: of a forward pass; ``inputs``: what the model was given last; ``calls_left``: of so
+    many calls it still hears.
     """
 
     events: Dispatcher
@@ -82,6 +84,7 @@ class Listener:
     meter: Meter
     inside: bool = False
     inputs: GivenInputs = field(default_factory=GivenInputs)
+    calls_left: float = math.inf
 
 
 class LossWindow:
@@ -133,11 +136,12 @@ class _Mode(TorchFunctionMode):
         self.listeners: list[Listener] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, listeners = kwargs or {}, tuple(self.listeners)
+        kwargs, listeners = kwargs or {}, [each for each in self.listeners if each.calls_left > 0]
         for each in listeners:
             if each.meter.runs:
                 return func(*args, **kwargs)
             each.meter.add(_AROUND)
+            each.calls_left -= 1
         if func in _ASKS or not listeners or is_transforming():
             return func(*args, **kwargs)
         caller: Callable[[Any, Any, Any], Any] = _call_here

@@ -375,6 +375,25 @@ def test_a_long_evaluation_is_compared_more_and_more_rarely(run: Path) -> None:
     assert np.isfinite(rows[1:, :2]).all()
 
 
+@pytest.mark.parametrize(("rows", "seen"), [(50, True), (500, False)])
+def test_a_loss_comes_soon_after_its_pass(rows: int, seen: bool, run: Path) -> None:
+    """A script that looks at each sample by itself pays for its first calls only."""
+    model = net()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, F.cross_entropy, 3)
+        x, y = batch(500)
+        model.eval()
+        with torch.no_grad():
+            made = model(x)
+            for row in range(rows):
+                made[row].argmax()
+            F.cross_entropy(made, y)
+        train(model, F.cross_entropy, 3)
+        assert hook.stats.errors == 0
+    assert bool(losses(run, "loss", Mode.EVAL)) is seen
+    assert len(losses(run, "loss", Mode.TRAIN)) == 6
+
+
 def test_the_name_that_the_script_gives_counts(run: Path) -> None:
     model = net()
     with TorchHook.attach(model, run, **EVERY) as hook:
