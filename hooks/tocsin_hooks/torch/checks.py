@@ -35,7 +35,8 @@ from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 
-_MOST_CALLS = 256  # after a pass of an evaluation, among which its loss is looked for
+_MOST_CALLS = 256  # after such a pass, among which its loss is looked for
+_MOST_PASSES = 64  # of a training step, as of an episode or a text that is generated
 
 
 class Checks:
@@ -116,9 +117,17 @@ class Checks:
         )
         if not self._is_due:
             return
-        # In evaluation some modules compute in another way while there is a mode.
-        if self._step.mode is Mode.TRAIN or (self._when.compares and not _has_fast_path(root)):
+        if self._step.mode is Mode.TRAIN:
+            looks = not self._is_one_of_many
+        else:  # some modules compute in another way while there is a mode
+            looks = self._when.compares and not _has_fast_path(root)
+        if looks:
             self._window.open()
+
+    @property
+    def _is_one_of_many(self) -> bool:
+        """Return whether the pass in hand is of an evaluation, or late in a long step."""
+        return self._step.mode is not Mode.TRAIN or self._step.passes > _MOST_PASSES
 
     @property
     def look(self) -> bool:
@@ -147,7 +156,7 @@ class Checks:
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._calls.inside = False
-        if self._step.mode is not Mode.TRAIN:
+        if self._is_one_of_many:
             self._calls.calls_left = _MOST_CALLS
         self.events.tell(events.PassEnds)
         if not compiled:

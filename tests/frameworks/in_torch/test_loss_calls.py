@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.contracts.across import DIFFERENCES
@@ -208,3 +209,23 @@ def test_several_windows_share_a_mode(seen: Seen) -> None:
     other.window.close()
     assert modes() == 0
     assert (len(seen.losses), len(other.losses)) == (1, 2)
+
+
+def test_a_long_step_is_looked_at_in_its_first_passes(run: Path) -> None:
+    """An episode, or a text that is generated."""
+
+    class Policy(nn.Linear):
+        looked: tuple[int, ...] = ()
+
+        def forward(self, x: Any) -> Any:
+            self.looked += (modes(),)
+            return super().forward(x)
+
+    model = Policy(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with TorchHook.attach(model, run, save_interval=1, accumulate=100) as hook:
+        loss = sum(model(torch.randn(1, 4)).sum() for _ in range(100))
+        loss.backward()
+        optimizer.step()
+        assert hook.stats.errors == 0
+    assert model.looked == (1,) * 64 + (0,) * 36
