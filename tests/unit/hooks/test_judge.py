@@ -120,6 +120,7 @@ hook = Hook({str(tmp_path / "run")!r}, judge=True)
 print(hook._session._judge._child.pid, flush=True)
 if os.fork() == 0:  # as a worker of a data loader, which has the pipes, too
     time.sleep(20)
+    os._exit(0)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as it:
