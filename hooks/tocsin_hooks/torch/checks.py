@@ -35,8 +35,7 @@ from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 
-_MOST_CALLS = 256  # after such a pass, among which its loss is looked for
-_MOST_PASSES = 64  # of a training step, as of an episode or a text that is generated
+_MOST_CALLS = 256  # after a pass that is one of many, among which its loss is looked for
 
 
 class Checks:
@@ -118,16 +117,11 @@ class Checks:
         if not self._is_due:
             return
         if self._step.mode is Mode.TRAIN:
-            looks = not self._is_one_of_many
+            looks = not self._when.is_one_of_many
         else:  # some modules compute in another way while there is a mode
             looks = self._when.compares and not _has_fast_path(root)
         if looks:
             self._window.open()
-
-    @property
-    def _is_one_of_many(self) -> bool:
-        """Return whether the pass in hand is of an evaluation, or late in a long step."""
-        return self._step.mode is not Mode.TRAIN or self._step.passes > _MOST_PASSES
 
     @property
     def look(self) -> bool:
@@ -155,9 +149,7 @@ class Checks:
         self.events.tell(events.InputsGiven, inputs, first=self._is_first_of_updates)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
-        self._calls.inside = False
-        if self._is_one_of_many:
-            self._calls.calls_left = _MOST_CALLS
+        self._goes_outside()
         self.events.tell(events.PassEnds)
         if not compiled:
             self._ended(class_name(root), output)
@@ -165,6 +157,12 @@ class Checks:
             self._window.open()
         if self._window.is_open and self._when.is_due:
             self._losses.forward_ended(output)
+
+    def _goes_outside(self) -> None:
+        """What is called from now on is outside of the model: its loss is next."""
+        self._calls.inside = False
+        if self._when.is_one_of_many:
+            self._calls.calls_left = _MOST_CALLS
 
     def _ended(self, name: str, output: Any) -> None:
         if self._is_first_saved:
@@ -183,7 +181,7 @@ class Checks:
 
     def model_called(self, call: Call) -> None:
         """The model has been called by its trainer, in a forward pass that has not ended."""
-        self._calls.inside = False
+        self._goes_outside()
         if call.first:
             self._given(call.name, call.args, call.kwargs, whole=call.whole)
             self._ended(call.name, call.output)

@@ -9,6 +9,8 @@ from tocsin_hooks.torch.capture.captured import CurrentStep
 from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.opponents import Opponents
 
+_MOST_PASSES = 64  # of a training step
+
 
 class LookSchedule:
     """In training the first steps are looked at, and then those that are saved; in evaluations that
@@ -53,6 +55,12 @@ class LookSchedule:
     def is_due(self) -> bool:
         """Return whether calls of this pass are looked at."""
         return self._step.saving or (self._step.mode is Mode.TRAIN and self._is_every_step)
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Return whether the pass in hand is of an evaluation, or late in a long step: an episode,
+        or a text that is generated."""
+        return self._step.mode is not Mode.TRAIN or self._step.passes > _MOST_PASSES
 
     @property
     def compares(self) -> bool:

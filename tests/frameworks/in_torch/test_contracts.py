@@ -707,7 +707,10 @@ def test_weights_that_change_after_a_long_warm_up(run: Path) -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: 1.0 if at < 70 else 1e4)
 
     optimizer.register_step_post_hook(lambda *_: schedule.step())
-    loss = lambda m, x, y: classify(m, x.bfloat16(), y)  # noqa: E731
+
+    def loss(m: Any, x: Any, y: Any) -> Any:
+        return classify(m, x.bfloat16(), y)
+
     assert train(run, model, loss, optimizer=optimizer, steps=100) == {}
 
 

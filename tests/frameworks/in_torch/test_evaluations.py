@@ -394,6 +394,30 @@ def test_a_loss_comes_soon_after_its_pass(rows: int, seen: bool, run: Path) -> N
     assert len(losses(run, "loss", Mode.TRAIN)) == 6
 
 
+class ManyCalls(nn.Linear):
+    def forward(self, x: Any) -> Any:
+        for _ in range(300):
+            x = x * 1.0
+        return super().forward(x)
+
+
+def test_calls_inside_of_a_part_are_not_counted(run: Path) -> None:
+    model = nn.ModuleDict({"body": ManyCalls(8, 16), "head": nn.Linear(16, 4)})
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def loss() -> Any:
+        x, y = batch()
+        return F.cross_entropy(model.head(model.body(x)), y)
+
+    with TorchHook.attach(model, run, **EVERY):
+        for _ in range(3):
+            update(optimizer, loss())
+        model.eval()
+        with torch.no_grad():
+            loss()
+    assert len(losses(run, "loss", Mode.EVAL)) == 1
+
+
 def test_the_name_that_the_script_gives_counts(run: Path) -> None:
     model = net()
     with TorchHook.attach(model, run, **EVERY) as hook:

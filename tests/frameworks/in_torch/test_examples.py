@@ -23,7 +23,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def example(name: str, run: Path, *options: str) -> str:
-    """What it printed."""
+    """Return what it printed."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), "--out", str(run), *options],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

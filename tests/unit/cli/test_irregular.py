@@ -1,4 +1,4 @@
-"""What is no regular file, as the command meets it: it says so, and ends.
+"""Paths that are no regular files: the command says so, and ends.
 
 What each of a run's files comes to is in ``tests/unit/evaluation/test_irregular.py``.
 """

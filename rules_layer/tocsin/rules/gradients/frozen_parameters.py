@@ -24,11 +24,11 @@ class FrozenParameters(Rule):
     Fires when a weight with at least two dimensions has never changed in ``patience`` saves in
     which its gradient was above a thousandth of the largest one and others changed. Also fires when
     no weight has changed in that many saves and in ``accumulation`` steps: the optimizer does not
-    step. A weight has changed if its update since the last save is not zero or, without updates, if
-    its fingerprint differs. Ignores weights that changed once, weights frozen on purpose (they get
-    no gradient), and any weight while others change and a learning rate is 0. A gradient belongs to
-    the weight whose name ends its own name (``gradient/NAME``, ``NAME.grad``,
-    ``gradients/NAMEGrad``).
+    step, or its rate is 0. A weight has changed if its update since the last save is not zero or,
+    without updates, if its fingerprint differs. While others change, ignores weights that changed
+    once, weights frozen on purpose (they get no gradient), and any weight where a learning rate is
+    0. A gradient belongs to the weight whose name ends its own name (``gradient/NAME``,
+    ``NAME.grad``, ``gradients/NAMEGrad``).
 
     Parameters
     ----------
