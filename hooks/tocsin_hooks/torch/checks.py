@@ -159,7 +159,7 @@ class Checks:
             self._losses.forward_ended(output)
 
     def _goes_outside(self) -> None:
-        """What is called from now on is outside of the model: its loss is next."""
+        """Take what is called from now on as outside of the model: its loss is next."""
         self._calls.inside = False
         if self._when.is_one_of_many:
             self._calls.calls_left = _MOST_CALLS

@@ -99,9 +99,9 @@ class UpdateTooSmall(Rule):
         small = effect < self.slow or relative < self.relative or gain < self.gain
         due = small and step.mode_step >= _STEPS
         now = rounded(relative), rounded(effect)
-        past = [*state.get("past", ()), now][-self.saves :] if due else []
+        past = [*state.get("effects", ()), now][-self.saves :] if due else []
         norms = [*state.get("norms", ()), rounded(total_norm(step, "gradients"), 4)][-self.saves :]
-        state |= {"largest": rounded(largest), "past": past, "norms": norms}
+        state |= {"largest": rounded(largest), "effects": past, "norms": norms}
         healthy = worst_verdict(
             [
                 measured(HEALTHY, relative, self.relative, "below"),
