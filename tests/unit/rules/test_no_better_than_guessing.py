@@ -340,6 +340,7 @@ NOTHING: dict[str, tuple[Tensor, ...]] = dict.fromkeys(
         (bare([2.0, 1.79, 3.0, 2.5, 1.8]), VIOLATION),
         (bare([2.0, 1.6, 1.7, 1.6, 1.7, 3.0, 2.5, 1.8]), HEALTHY),  # once it was better
         (bare([1.79, 1.81, 1.75, 1.8, 1.79, 1.82]), VIOLATION),  # the noise of a batch
+        (bare([1.72, 1.81, 1.78, 1.85, 1.83]), VIOLATION),  # three are no four
         (bare([1.79, 1.81, 1.78, 1.8, 1.79], first=37.0), VIOLATION),  # it comes to rest there
         (bare([2.0, 1.79, 3.0]), UNDECIDED),
         (bare([2.0] * 5, sums_up=False), NOT_APPLICABLE),  # of other scores than a softmax's

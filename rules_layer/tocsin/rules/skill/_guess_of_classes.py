@@ -60,10 +60,10 @@ def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any]
         phase = step.step - step.mode_step
         new = phase != after.get("phase")
         after |= {"phase": phase, "evaluations": after.get("evaluations", 0) + new}
-        after["last"] = [*after.get("last", ()), rounded(point.value) or 0.0][-_TOGETHER:]
-        full = len(after["last"]) == _TOGETHER
-        before = after.get("low", math.inf) if full else math.inf
-        after["low"] = rounded(min(before, fmean(after["last"]))) or 0.0
+        before = after.get("last", ())
+        low = after["low"] if len(before) == _TOGETHER else math.inf
+        after["last"] = [*before, rounded(point.value) or 0.0][-_TOGETHER:]
+        after["low"] = rounded(min(low, fmean(after["last"]))) or 0.0
         return after, UNDECIDED  # there may be more of this evaluation
     return after, None
 
