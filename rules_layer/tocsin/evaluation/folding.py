@@ -12,7 +12,7 @@ from tocsin.evaluation.judging import is_idle, judged
 from tocsin.evaluation.last_good import with_saved
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.records import RuleRecord
-from tocsin.evaluation.status_changes import reopen, superseding, with_record
+from tocsin.evaluation.status_changes import is_news, reopen, superseding, with_record
 from tocsin.model import RuleStatus, Verdict
 from tocsin.rules import Step
 from tocsin.tensors import parse_index_key
@@ -137,7 +137,7 @@ def fold(
             after, verdict = judged(checkpoint, rule, step)
             if verdict is not None:
                 on_verdict(rule.name, step, verdict, after.status)
-            if after.status is checkpoint.rules[rule.name].status:
+            if not is_news(after, checkpoint.rules[rule.name]):
                 records[rule.name] = after
             else:
                 checkpoint = with_record(checkpoint, rule, after, step)

@@ -14,7 +14,16 @@ from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.records import RuleRecord, Violation
-from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
+from tocsin.model import (
+    Evidence,
+    Outcome,
+    Reason,
+    Role,
+    RuleStatus,
+    Severity,
+    Verdict,
+    json_number,
+)
 from tocsin.rules import Step, not_applicable
 from tocsin.watch import Options, Watched
 from tocsin.words import cut
@@ -205,20 +214,32 @@ def _with_verdict(
         candidate=record.candidate or seen,
         last_violation=seen,
     )
-    if record.streak < rule.options.for_steps or record.status is RuleStatus.ISSUES_FOUND:
+    details, severity = verdict.detail[:_MOST_DETAIL], rule.severity_of(verdict.severity)
+    if record.status is RuleStatus.ISSUES_FOUND:
+        if record.severity is None or not _is_worse(severity, record.severity):
+            return record
+        return replace(
+            record, severity=severity, details=details, first_violation=seen, fired_at=seen
+        )
+    if record.streak < rule.options.for_steps:
         return record
-    details = verdict.detail[:_MOST_DETAIL]
     if record.firings + 1 == MOST_FIRINGS and rule.options.resolve is not None:
         details = f"{cut(details, _MOST_DETAIL - len(_FLAPS) - 2)}; {_FLAPS}"
     return replace(
         record,
         status=RuleStatus.ISSUES_FOUND,
-        severity=rule.severity_of(verdict.severity),
+        severity=severity,
         details=details,
         firings=record.firings + 1,
         first_violation=record.first_violation or record.candidate,
         fired_at=record.fired_at or seen,
     )
+
+
+def _is_worse(severity: Severity, than: Severity) -> bool:
+    """Return whether one severity is higher than another."""
+    order = tuple(Severity)
+    return order.index(severity) > order.index(than)
 
 
 def _kept(evidence: Evidence) -> Evidence:

@@ -207,18 +207,25 @@ def finish(
 
 
 def with_record(checkpoint: Checkpoint, rule: Watched, after: RuleRecord, step: Step) -> Checkpoint:
-    """Return the checkpoint with the rule's new record; a new status goes into the outbox as
-    well."""
+    """Return the checkpoint with the rule's new record; a new status, or a higher severity of a
+    finding, goes into the outbox as well."""
     before = checkpoint.rules[rule.name]
     if after is before:
         return checkpoint
-    changed = after.status is not before.status
+    changed = is_news(after, before)
     if changed:
         after = replace(after, changed_at=step.time)
     checkpoint = replace(checkpoint, rules={**checkpoint.rules, rule.name: after})
     if not changed:
         return checkpoint
     return with_change(checkpoint, rule.name, before.status, step, rule=rule)
+
+
+def is_news(after: RuleRecord, before: RuleRecord) -> bool:
+    """Return whether a rule's status has changed, or what it has found is more severe now."""
+    fires = after.status is RuleStatus.ISSUES_FOUND
+    worse = fires and after.severity is not before.severity
+    return worse or after.status is not before.status
 
 
 def _final(record: RuleRecord, ending: Ending) -> RuleStatus:

@@ -35,7 +35,8 @@ TENSOR = Tensor("t", "worker_0", TensorSummary())
 
 @dataclass(frozen=True)
 class Script(Rule):
-    """Says at each step what its script has there: v, h, u, n, x (raises) or b (a big state)."""
+    """Says at each step what its script has there: v, i or c (a violation, one of severity info or
+    critical), h, u, n, x (raises) or b (a big state)."""
 
     advice: ClassVar[str] = ""
     script: str = ""
@@ -52,8 +53,11 @@ class Script(Rule):
             raise RuntimeError("boom")
         if said == "b":
             return {"big": "y" * 300_000}, HEALTHY
+        found = violation(Reason.ABOVE_THRESHOLD, f"bad {step.step}", TENSOR, n=step.step)
         verdict = {
-            "v": violation(Reason.ABOVE_THRESHOLD, f"bad {step.step}", TENSOR, n=step.step),
+            "v": found,
+            "i": replace(found, severity=Severity.INFO),
+            "c": replace(found, severity=Severity.CRITICAL),
             "h": HEALTHY,
             "u": UNDECIDED,
             "n": not_applicable(Reason.NO_TENSOR, "nothing"),
@@ -135,6 +139,27 @@ def test_a_fired_rule_goes_on_counting() -> None:
     )
     assert record.first_violation
     assert (record.first_violation.step, record.first_violation.evidence) == (1, {"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("iic", [(0, "info"), (2, "critical")]),
+        ("ivvc", [(0, "info"), (1, "warning"), (3, "critical")]),
+        ("cvi", [(0, "critical")]),
+        ("ihv", [(0, "info"), (2, "warning")]),
+    ],
+)
+def test_a_finding_that_gets_worse_is_news(script: str, expected: list[tuple[int, str]]) -> None:
+    own = replace(watched(script), own_severity=True)
+    checkpoint = run([own], map(step, range(len(script))))
+    changes = checkpoint.outbox
+    assert [(change.step, change.severity.value) for change in changes] == expected
+    assert {change.rule_evaluation_status for change in changes} == {RuleStatus.ISSUES_FOUND}
+    record = checkpoint.rules["Script"]
+    assert record.first_violation
+    assert record.first_violation.step == expected[-1][0]
+    assert (record.severity, record.details) == (expected[-1][1], f"bad {expected[-1][0]}")
 
 
 def test_the_first_violation_of_a_streak_is_kept_and_the_deciding_one_published() -> None:
