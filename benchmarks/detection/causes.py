@@ -67,7 +67,8 @@ _NAMED = {
         "labels_outside_training_range"
     ),
     "saturated": (
-        "TanhSaturation SigmoidSaturation PoorWeightInitialization VanishingGradient NoGradient"
+        "TanhSaturation SigmoidSaturation PoorWeightInitialization VanishingGradient NoGradient "
+        "sigmoid_between_layers"
     ),
     "schedule": (
         "LearningRateSchedule EvaluationUnchanged learning_rate_zero scheduler_not_stepped "

@@ -61,12 +61,14 @@ class Lead:
 
 def kind_of(finding: Finding) -> str:
     """Return the kind of a finding in ``EXPLAINS``: its rule, or the family of a broken contract. A
-    contract at ``info`` states a fact that need not be a fault, and explains nothing.
+    contract at ``info`` states a fact that need not be a fault, and is a kind of its own.
     """
-    if finding.rule != _CONTRACTS or finding.severity is Severity.INFO:
+    if finding.rule != _CONTRACTS:
         return finding.rule
-    contract = find(id_and_place(finding.tensor or "")[0])
-    families = (name for name, family in FAMILIES.items() if contract in family)
+    key, _ = id_and_place(finding.tensor or "")
+    if finding.severity is Severity.INFO:
+        return f"contract: {key}"
+    families = (name for name, family in FAMILIES.items() if find(key) in family)
     return next((f"contract: {name}" for name in families), finding.rule)
 
 

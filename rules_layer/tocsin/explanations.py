@@ -147,7 +147,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("ClassImbalance",),
-        ("NoBetterThanGuessing", "ConstantOutput", *_COLLAPSE),
+        ("NoSkill", "NoBetterThanGuessing", "ConstantOutput", *_COLLAPSE),
         "always predicting the most frequent class is a low loss",
     ),
     Explanation(
@@ -171,6 +171,11 @@ EXPLAINS = (
         _SATURATION,
         _NO_GRADIENT,
         "saturated and dead units pass no gradient",
+    ),
+    Explanation(
+        ("contract: sigmoid_between_layers",),
+        (*_SKILL, *_STUCK, *_NO_GRADIENT),
+        "each sigmoid between two layers makes the gradient at least four times smaller",
     ),
     Explanation(
         ("NoGradient",),
@@ -253,8 +258,8 @@ EXPLAINS = (
 
 @lru_cache
 def explained_by(kind: str) -> Mapping[str, Explanation]:
-    """Return what findings of a kind explain: a rule, or a family of contracts. By rule; none if
-    the kind is unknown.
+    """Return what findings of a kind explain: a rule, a family of contracts, or a contract at
+    ``info``. By rule; none if the kind is unknown.
     """
     own = [each for each in EXPLAINS if kind in each.causes]
     return {effect: each for each in reversed(own) for effect in each.effects if effect != kind}

@@ -6,18 +6,21 @@ from graphlib import TopologicalSorter
 
 import pytest
 from tocsin.causes import Finding, causes_first, explains
-from tocsin.contracts import FAMILIES, tensor_name
+from tocsin.contracts import CONTRACTS, FAMILIES, tensor_name
 from tocsin.explanations import EXPLAINS, Explanation, explained_by
 from tocsin.model import Severity
 from tocsin.rules import rule_names
 
 INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
-KINDS = {*rule_names(), *(f"contract: {family}" for family in FAMILIES)}
+FACTS = {f"contract: {each.id}" for each in CONTRACTS.values() if each.severity is INFO}
+KINDS = {*rule_names(), *(f"contract: {family}" for family in FAMILIES), *FACTS}
 
 
 def finding(kind: str, severity: Severity = WARNING, step: int | None = 1) -> Finding:
-    """A finding of a rule, or of the first alarming contract of a family."""
-    family = FAMILIES.get(kind.removeprefix("contract: "))
+    """A finding of a rule, of the first alarming contract of a family, or of one at info."""
+    family = FAMILIES.get(key := kind.removeprefix("contract: "))
+    if kind in FACTS:
+        return Finding(kind, "BrokenContract", INFO, step, tensor_name(key, "train.py:3"))
     if family is None:
         return Finding(kind, kind, severity, step)
     key = next(each.id for each in family if each.severity is not INFO)

@@ -138,6 +138,17 @@ def _broken_by_layers(model: Any) -> Iterator[str]:
         penalty = getattr(getattr(layer, "kernel_regularizer", None), "l2", None)
         if penalty is not None and float(penalty) >= _MOST_PENALTY:
             yield "weight_decay_too_large"
+        if _activation(layer) == "sigmoid" and any(map(_has_kernel, _next_layers(layer))):
+            yield "sigmoid_between_layers"
+
+
+def _next_layers(layer: Any) -> list[Any]:
+    """Return the layers that get a layer's output, in functional models."""
+    return [each.operation for each in getattr(layer, "_outbound_nodes", ())]
+
+
+def _has_kernel(layer: Any) -> bool:
+    return getattr(layer, "kernel", None) is not None
 
 
 def _goes_elsewhere(layer: Any, output: Any) -> bool:

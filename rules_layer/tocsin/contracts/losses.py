@@ -64,6 +64,13 @@ LOSSES = (
         "use ReLU or another activation between layers, and softmax for the output only",
     ),
     Contract(
+        "sigmoid_between_layers",
+        Severity.INFO,
+        "sigmoid is applied between two layers",
+        "it passes at most a quarter of the gradient, so the layers before it learn slowly",
+        "use ReLU or another activation between layers, and sigmoid for the output only",
+    ),
+    Contract(
         "relu_on_scores",
         Severity.WARNING,
         "ReLU is applied to the scores of a cross-entropy or a policy",

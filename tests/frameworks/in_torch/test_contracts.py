@@ -153,6 +153,14 @@ FAULTS = {
         net(16, nn.Softmax(1), nn.Linear(16, 4)),
         lambda m, x, y: F.cross_entropy(m(x), y),
     ),
+    "sigmoid_between_layers": (
+        net(16, nn.Sigmoid(), nn.Linear(16, 4)),
+        lambda m, x, y: F.cross_entropy(m(x), y),
+    ),
+    "sigmoid_between_layers that are convolutions": (
+        net(16, nn.Sigmoid(), nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 1, 13, bias=False)),
+        lambda m, x, y: F.cross_entropy(m(x)[:, 0], y),
+    ),
     "log_of_zero": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: -(F.one_hot(y, 4) * (m(1e3 * x)).log()).sum(1).mean(),
@@ -487,6 +495,7 @@ def separated(model: nn.Module, x: Any, y: Any) -> Any:
 
 
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
+    "a gate": lambda m, x, y: F.cross_entropy(m[2](m[0](x) * m[0](x).sigmoid()), y),
     "logarithms of probabilities": lambda m, x, y: (
         -m(x).softmax(1).log().gather(1, y[:, None]).mean()
     ),

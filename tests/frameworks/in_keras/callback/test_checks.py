@@ -126,6 +126,24 @@ def test_strong_regularisation(callback, samples, contracts, share, penalty, las
     assert contracts() == expected
 
 
+@pytest.mark.parametrize(
+    ("hidden", "last", "expected"),
+    [
+        ("sigmoid", "linear", {"sigmoid_between_layers"}),
+        ("relu", "sigmoid", set()),
+    ],
+)
+def test_a_sigmoid_between_layers(callback, samples, contracts, hidden, last, expected):
+    x, scores = samples
+    layers = [keras.layers.Dense(16, hidden), keras.layers.Dense(1, last)]
+    model = keras.Sequential([keras.Input((8,)), *layers])
+    model.compile("adam", "mse")
+    y = labels_of("number", scores)
+    y = (y - y.min()) / np.ptp(y)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == expected
+
+
 @pytest.mark.parametrize(("axis", "expected"), [(1, {"softmax_over_positions"}), (-1, set())])
 def test_a_softmax_over_places(callback, contracts, axis, expected):
     draw = np.random.default_rng(0)
