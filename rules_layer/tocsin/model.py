@@ -103,8 +103,11 @@ SCORES = "scores"
 """The kind of predictions in another unit than the labels: ranks, hazards, logarithms of odds."""
 
 IGNORE_INDEX = "ignore_index="
-"""How the kind of class labels begins, if their loss ignores one that is not negative: the label
-follows."""
+"""Part of the kind of class labels whose loss ignores one that is not negative, which follows."""
+
+WEIGHTED = "weighted"
+"""Part of the kind of labels whose loss counts some classes or samples more than others; a space
+separates the parts."""
 
 ACTING = "acting"
 """The kind of a loss of a model that acts before it is updated, as a policy does, or a model that

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any, Protocol
 
-from tocsin.model import Role
+from tocsin.model import WEIGHTED, Role
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Report
@@ -44,8 +44,9 @@ def save_batch(hook: Hook, given: Given) -> None:
     """Save ``inputs``, ``labels`` and ``predictions``; of several ``inputs/<name or number>``."""
     for argument in ARGUMENTS:
         name, role = _NAMES[argument], _KINDS[argument]
+        kind = WEIGHTED if argument == "y" and given.get(WEIGHTS) is not None else None
         for label, tensor in _tensors(given.get(argument)):
-            plan = hook.plan(f"{name}{label}", name, role=role)
+            plan = hook.plan(f"{name}{label}", name, role=role, kind=kind)
             if plan is not None:
                 hook.capture(plan, tensor)
 

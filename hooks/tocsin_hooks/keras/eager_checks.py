@@ -71,7 +71,7 @@ class EagerChecks:
         if step.trains and given.get("training") is False:
             return  # the script itself evaluates between two batches
         if step.saving and (step.trains or self._seen is None):
-            self._seen = {name: _detached(given.get(name)) for name in ARGUMENTS}
+            self._seen = {name: _detached(given.get(name)) for name in (*ARGUMENTS, WEIGHTS)}
         step.passes += 1
         self._events.tell(PassBegins)
         compares = self._wanted.skill and self._compares

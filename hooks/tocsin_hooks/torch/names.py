@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
-from tocsin.model import IGNORE_INDEX, Role
+from tocsin.model import IGNORE_INDEX, WEIGHTED, Role
 from tocsin.tensors import named
 from torch import nn
 
@@ -24,6 +24,7 @@ from tocsin_hooks.torch.autograd import (
 _OWN_COLLECTION = frozenset({"relu", "tanh", "sigmoid", "softmax", "gelu"})
 _LOSS = re.compile(r"(?:loss|criterion)\d*$", re.IGNORECASE)
 _LABELS = re.compile(r"(?:labels?|targets?)$", re.IGNORECASE)
+_WEIGHTS = ("weight", "pos_weight")  # arguments of losses
 
 _KINDS: dict[Any, str] = {
     nn.ReLU: "relu",
@@ -149,23 +150,30 @@ def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]
     own = type(module).__name__
     shown = own if _LOSS.search(own) else f"{own}Loss"
     known = (named(f"{shown}_input_{place}") for place in (0, 1))
-    ignored = getattr(module, "ignore_index", None)
+    given = {each: getattr(module, each, None) for each in ("ignore_index", *_WEIGHTS)}
     predictions, labels = (
         name if role is not None else None
-        for name, role in zip(compared_names(own, ignored, call), known, strict=True)
+        for name, role in zip(compared_names(own, given, call), known, strict=True)
     )
     return predictions, labels
 
 
-def compared_names(loss: str, ignored: Any, call: int = 0) -> tuple[Name, Name]:
-    """Return the names of predictions and labels that a loss compares, by a module or a function;
-    ``ignored``: its ``ignore_index``, if it has one."""
+def compared_names(loss: str, given: Mapping[str, Any], call: int = 0) -> tuple[Name, Name]:
+    """Return the names of predictions and labels that a loss compares, by a module or a function
+    with these arguments."""
     again = f"_{call}" if call else ""
-    kind = f"{IGNORE_INDEX}{ignored}" if isinstance(ignored, int) and ignored >= 0 else None
     return (
         Name(f"{loss}_input_0{again}", ("predictions",), Role.PREDICTION, None),
-        Name(f"{loss}_input_1{again}", ("labels",), Role.LABEL, kind),
+        Name(f"{loss}_input_1{again}", ("labels",), Role.LABEL, _kind_of_labels(given)),
     )
+
+
+def _kind_of_labels(given: Mapping[str, Any]) -> str | None:
+    ignored = given.get("ignore_index")
+    weighted = any(given.get(each) is not None for each in _WEIGHTS)
+    ignores = isinstance(ignored, int) and ignored >= 0
+    parts = [WEIGHTED] * weighted + [f"{IGNORE_INDEX}{ignored}"] * ignores
+    return " ".join(parts) or None
 
 
 def loss_names(module: Any) -> Iterable[Name]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
-from tocsin.model import SCORES, Role
+from tocsin.model import SCORES, WEIGHTED, Role
 from tocsin.tensors import named
 
 from tocsin_hooks import Hook
@@ -113,7 +113,8 @@ class Rounds:
         plan = self._hook.plan("predictions", "predictions", kind=self._kind)
         if plan is not None:
             self._keep(plan, model.predict(data))
-        if (plan := self._hook.plan("labels", "labels")) is not None:
+        kind = WEIGHTED if self._given.weighted else None
+        if (plan := self._hook.plan("labels", "labels", kind=kind)) is not None:
             labels = data.get_label()
             if labels.size:
                 self._keep(plan, labels)

@@ -45,6 +45,7 @@ class Given:
     sets: data sets by their names; the one that is trained on comes first.
     own_objective: is a function of the script; what it makes of a margin is not known.
     continued: goes on with the rounds of a model.
+    weighted: some rows count more than others, or one of two classes does.
     """
 
     planned: int = 0
@@ -52,6 +53,7 @@ class Given:
     sets: Mapping[str, Any] = field(default_factory=dict)
     own_objective: bool = False
     continued: bool = False
+    weighted: bool = False
 
 
 def find_given() -> Given:
@@ -65,7 +67,9 @@ def find_given() -> Given:
     others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
     planned, own = int(given.get("num_boost_round") or 0), given.get("obj") is not None
     continued = given.get("xgb_model") is not None
-    return Given(planned, kinds, {names[0]: trained, **others}, own, continued)
+    own_weight = (given.get("params") or {}).get("scale_pos_weight", 1)
+    weighted = float(own_weight) != 1 or trained.get_weight().size > 0
+    return Given(planned, kinds, {names[0]: trained, **others}, own, continued, weighted)
 
 
 def save_contracts(hook: Hook) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.model import Mode, Outcome, Reason, Severity, TensorSummary, Verdict
 from tocsin.rules import Rule, State, Step, Tensor
 
 from tests.unit.rules.judging import (
@@ -115,6 +115,49 @@ def test_labels_that_the_loss_ignores_do_not_count(kind: str | None, expected: O
     labels = tuple(replace(each, kind=kind) for each in step_of.tensors["labels"])
     steps = [replace(step_of, tensors={"labels": labels, "predictions": ()})]
     assert last(rule("recommended"), steps).outcome is expected
+
+
+@pytest.mark.parametrize("weights", ["weighted", "weighted ignore_index=7"])
+def test_no_finding_where_the_loss_has_weights(weights: str) -> None:
+    steps = [replaced(step(at, split(990, 10)), kind=weights) for at in range(3)]
+    assert outcomes(rule(), steps) == [NOT_APPLICABLE] * 3
+
+
+def replaced(step_of: Step, **changes: Any) -> Step:
+    labels = tuple(replace(each, **changes) for each in step_of.tensors["labels"])
+    return replace(step_of, tensors={**step_of.tensors, "labels": labels})
+
+
+@pytest.mark.parametrize(
+    ("begin", "predictions", "expected"),
+    [
+        (300, lambda y: y * 0, Severity.WARNING),  # only the frequent class
+        (200, lambda y: y * 0, None),  # too early
+        (300, lambda y: y, None),
+        (300, lambda y: y * (RNG.random(len(y)) < 0.1), None),  # one in ten is found
+        (300, lambda y: 1 - y, Severity.WARNING),
+        (300, lambda y: y[:7], None),  # of other samples
+    ],
+)
+def test_a_rare_class_that_is_never_predicted_is_a_warning(
+    begin: int, predictions: Any, expected: Severity | None
+) -> None:
+    steps = []
+    for at in range(begin, begin + 40):
+        labels = split(95, 5)
+        steps.append(step(at, labels, predictions(labels)))
+    verdict = last(rule(), steps)
+    assert (verdict.outcome, verdict.severity) == (VIOLATION, expected)
+    says = "and none of the last 200 labels of class 1 was predicted" in verdict.detail
+    assert says is (expected is not None)
+
+
+def test_a_rare_class_that_is_no_longer_predicted() -> None:
+    """What was predicted at first, by chance, does not hide it."""
+    batches = [split(95, 5) for _ in range(80)]
+    steps = [step(at + 300, y, y if at < 40 else y * 0) for at, y in enumerate(batches)]
+    verdicts = judged(rule(), steps)
+    assert [v.severity for v in verdicts][39:51] == [None] * 10 + [Severity.WARNING] * 2
 
 
 @pytest.mark.parametrize(

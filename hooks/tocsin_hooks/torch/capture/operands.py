@@ -39,7 +39,7 @@ class Operands:
         self._calls[call.name] += 1
         if number >= _MOST_CALLS:
             return
-        predictions, labels = compared_names(call.name, call.arguments.get("ignore_index"), number)
+        predictions, labels = compared_names(call.name, call.arguments, number)
         if call.prediction.numel() <= _LARGEST:
             self._step.add_prediction(predictions, call.prediction)
         self._step.add_named([(labels, call.target)])

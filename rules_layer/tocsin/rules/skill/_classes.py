@@ -24,7 +24,7 @@ _PREDICTIONS = re.compile(r"(.*)_input_0(.*)")
 # What these compare are not labels with predictions of them.
 _OTHER_LOSSES = re.compile(r"kl_?div|poisson|gaussian|ctc|cosine|embedding|triplet|margin|ranking")
 
-_IGNORES = re.compile(IGNORE_INDEX + r"([0-9]{1,18})")
+_IGNORES = re.compile(rf"(?:.* )?{IGNORE_INDEX}([0-9]{{1,18}})")
 _IGNORED = -100  # PyTorch's losses ignore this label: padding, parts of words
 
 
@@ -136,8 +136,8 @@ def count_labels(
 ) -> bool:
     """Add samples to ``counts``. Returns whether the labels are classes.
 
-    ``counts`` has three numbers for each class: its labels, its labels with a predicted class, and
-    its labels with a wrong prediction.
+    ``counts`` has four numbers for each class: its labels, its labels with a predicted class, its
+    labels with a wrong prediction, and how many of these came after the last right one.
     """
     classes = classes_of_labels(labels)
     if classes is None:
@@ -150,10 +150,12 @@ def count_labels(
         if guesses is None and predictions.size == classes.size:
             return False  # a real number for each sample: a regression whose labels are integers
     for label, size in zip(found[: MOST_CLASSES + 1].tolist(), sizes.tolist(), strict=False):
-        known, judged, wrong = counts.get(str(label), [0, 0, 0])
+        known, judged, wrong, missed = [*counts.get(str(label), ()), 0, 0, 0, 0][:4]
         if guesses is not None:
-            judged, wrong = judged + size, wrong + int((guesses[classes == label] != label).sum())
-        counts[str(label)] = [known + size, judged, wrong]
+            right = guesses[classes == label] == label
+            judged, wrong = judged + size, wrong + int((~right).sum())
+            missed = int(right[::-1].argmax()) if right.any() else missed + size
+        counts[str(label)] = [known + size, judged, wrong, missed]
     return True
 
 

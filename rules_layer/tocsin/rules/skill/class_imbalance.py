@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from tocsin.model import Mode, Reason, Role, Severity, Verdict
+from tocsin.model import WEIGHTED, Mode, Reason, Role, Severity, Verdict
 from tocsin.rules import PROFILES, Meta, Read, Reads, Rule, State, Step, Tensor, register
 from tocsin.rules._verdicts import HEALTHY, UNDECIDED, measured, not_applicable, violation
 from tocsin.rules.skill._chance import poisson_bound, wilson_bound
 from tocsin.rules.skill._classes import MOST_CLASSES, are_judged, count_labels, worker_batches
 
 _MOST_LABELS = 20  # times ``samples``; then all counts are halved, so old ones count less
+_MISSED = 50  # labels of a class without a right prediction
+_LEAST_STEPS = 300  # before that it may still be learned
 
 Counts = Mapping[str, Sequence[int]]
-"""For each class the number of labels, of labels with a prediction, and of wrong predictions."""
+"""For each class the number of labels, of labels with a prediction, of wrong predictions, and of
+these since the last right one."""
 
 
 @register
@@ -27,10 +30,12 @@ class ClassImbalance(Rule):
     ``threshold_imbalance`` times the labels of the rarest, or when more than the share
     ``threshold_misprediction`` of a class is predicted wrongly. Profile ``recommended`` does not
     judge mispredictions, and the difference must exceed chance by ``sigmas`` standard deviations
-    (Poisson score intervals for counts, Wilson's for shares). It judges only labels that are
-    classes: no real numbers, masks or tokens, no label that the loss ignores (``ignore_index``),
-    and no negative labels beside two or more other classes. Steps of EVAL and PREDICT are ignored,
-    since validation data is often sorted by class.
+    (Poisson score intervals for counts, Wilson's for shares).
+    An imbalance is a warning where the model does not predict the rarest class: none of its last 50
+    labels, after 300 training steps. It is not reported where the loss has weights.
+    The rule judges only labels that are classes: no real numbers, masks or tokens, no label that
+    the loss ignores (``ignore_index``), and no negative labels beside two or more other classes.
+    Steps of EVAL and PREDICT are ignored, since validation data is often sorted by class.
     Amazon's text divides the smallest count by the largest. That ratio is at most 1, so a threshold
     of 10 could never fire.
 
@@ -92,7 +97,7 @@ class ClassImbalance(Rule):
         if step.mode in (Mode.EVAL, Mode.PREDICT):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
         tensor = None
-        counts = dict(state.get("counts", {}))
+        counts = {of: [*each, 0][:4] for of, each in state.get("counts", {}).items()}
         read = step.tensors
         for batch in worker_batches(read["labels"], read["predictions"]):
             few = len(counts) <= self.most_classes
@@ -105,17 +110,21 @@ class ClassImbalance(Rule):
         if tensor is None:
             return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
         judged = _judged(counts)
-        total = sum(labels for labels, _, _ in judged.values())
+        total = sum(labels for labels, *_ in judged.values())
         after = {"counts": counts}
         if total > _MOST_LABELS * self.samples:
-            after = {"counts": {of: [(n + 1) // 2 for n in c] for of, c in counts.items()}}
+            after = {"counts": {of: _halved(*each) for of, each in counts.items()}}
         if total < self.samples:
             return after, UNDECIDED
         sizes = self._imbalance(judged, tensor)
-        return after, sizes if sizes.violation else self._mispredicted(judged, tensor, sizes)
+        if not sizes.violation:
+            return after, self._mispredicted(judged, tensor, sizes)
+        if WEIGHTED in (tensor.kind or "").split():
+            return after, not_applicable(Reason.NO_TENSOR, "the loss weights classes or samples")
+        return after, _rarest_missed(judged, sizes) if step.mode_step >= _LEAST_STEPS else sizes
 
     def _imbalance(self, counts: Counts, tensor: Tensor) -> Verdict:
-        sizes = {of: known for of, (known, _, _) in counts.items()}
+        sizes = {of: known for of, (known, *_) in counts.items()}
         rare, often = min(sizes, key=lambda of: sizes[of]), max(sizes, key=lambda of: sizes[of])
         most, least = sizes[often], sizes[rare]
         surely = poisson_bound(most, -self.sigmas) / poisson_bound(least, self.sigmas)
@@ -132,18 +141,32 @@ class ClassImbalance(Rule):
     def _mispredicted(self, counts: Counts, tensor: Tensor, healthy: Verdict) -> Verdict:
         threshold = self.threshold_misprediction
         shares = {
-            of: wilson_bound(wrong, n, self.sigmas) for of, (_, n, wrong) in counts.items() if n
+            of: wilson_bound(wrong, n, self.sigmas) for of, (_, n, wrong, _) in counts.items() if n
         }
         if threshold is None or not shares:
             return healthy
         worst = max(shares, key=lambda of: shares[of])
         if shares[worst] <= threshold:
             return healthy
-        _, judged, wrong = counts[worst]
+        _, judged, wrong, _ = counts[worst]
         detail = f"{wrong} of {judged} samples of class {worst} are predicted wrongly"
         evidence = {"mispredicted": wrong / judged, "samples": judged}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
         return measured(found, shares[worst], threshold, name="least_mispredicted")
+
+
+def _rarest_missed(counts: Counts, found: Verdict) -> Verdict:
+    """Make an imbalance a warning if the rarest class is not predicted."""
+    rare = min(counts, key=lambda of: counts[of][0])
+    missed = counts[rare][-1]
+    if missed < _MISSED:
+        return found
+    detail = f"{found.detail}, and none of the last {missed} labels of class {rare} was predicted"
+    return replace(found, detail=detail, severity=Severity.WARNING)
+
+
+def _halved(known: int, judged: int, wrong: int, missed: int) -> list[int]:
+    return [(known + 1) // 2, (judged + 1) // 2, (wrong + 1) // 2, missed]
 
 
 def _judged(counts: Counts) -> Counts:
