@@ -120,6 +120,16 @@ def test_people_are_notified_when_it_resolves_and_again_if_it_fires_again(fake: 
     assert reasons(fake)["email", "A"] == [first, resolved, first]
 
 
+def test_a_finding_that_gets_worse_is_sent_again_and_stops_the_job(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1))
+    fake.pass_time(10)
+    worse = {"Severity": "critical", "PreviousStatus": "IssuesFound", "DedupId": "A at 9"}
+    fake.receive(alert("A", Sequence=2, Actions=["stop", "email"], **worse))
+    assert fake.stopped == ["j1"]
+    fake.pass_time(10)
+    assert len(fake.published) == 2
+
+
 def test_a_firing_that_resolves_before_it_was_sent_is_sent_all_the_same(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1), alert("A", firing=False, Sequence=2))
     fake.pass_time(9)
