@@ -11,14 +11,14 @@ LOSSES = (
         Severity.CRITICAL,
         "the loss compares every prediction with every label: shapes (N, 1) and (N) broadcast",
         "the model learns the mean of the labels",
-        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label; in Keras, label[:, None]",
     ),
     Contract(
         "broadcast_difference",
         Severity.CRITICAL,
         "prediction minus label has N × N elements: shapes (N, 1) and (N) broadcast",
         "the model learns the mean of the labels",
-        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label; in Keras, label[:, None]",
     ),
     Contract(
         "broadcast_product",
@@ -117,7 +117,7 @@ LOSSES = (
         Severity.WARNING,
         "softmax is applied over the positions instead of the classes",
         "the pixels or tokens of a sample compete with each other",
-        "use the class dimension: dim=1 for (N, C, …), dim=-1 for (…, C)",
+        "use the dimension of classes: dim=1 for (N, C, …) in PyTorch, axis=-1 for (…, C) in Keras",
     ),
     Contract(
         "errors_cancel",

@@ -90,7 +90,8 @@ UPDATES = (
         "most of the model is frozen at its random initial weights",
         "no weights were loaded, or their names did not match: the trained part sees random "
         "features",
-        "load the weights before freezing, with strict=True",
+        "load the weights before freezing, and refuse names that do not match: strict=True in "
+        "PyTorch, skip_mismatch=False in Keras",
     ),
     Contract(
         "learning_rate_zero",

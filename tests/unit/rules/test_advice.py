@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor, advice_for, find_rule, get_rule, rule_names
@@ -37,6 +39,17 @@ def test_other_rules_have_one_advice_for_all() -> None:
     overfit = get_rule("Overfit")
     assert advice_for(overfit, "train-rmse") == overfit.advice
     assert advice_for(find_rule("NoSuchRule"), "loss") == ""
+
+
+PYTORCH = re.compile(
+    r"zero_grad|requires_grad|DataLoader|torchrun|torch.compile|detach|num_workers"
+)
+
+
+@pytest.mark.parametrize("name", [each for each in rule_names() if each != "Dataloader"])
+def test_advice_that_names_a_call_of_pytorch_names_that_of_keras(name: str) -> None:
+    advice = get_rule(name).advice
+    assert "Keras" in advice or not PYTORCH.search(advice)
 
 
 @pytest.mark.parametrize("name", rule_names())

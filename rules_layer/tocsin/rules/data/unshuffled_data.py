@@ -62,9 +62,9 @@ class UnshuffledData(Rule):
         " shuffle buffer, or the files of each worker keep its order."
     )
     advice: ClassVar[str] = (
-        "Shuffle: DataLoader(shuffle=True), DistributedSampler(shuffle=True) with set_epoch, or a "
-        "buffer that holds several classes. If the order is intended, as in continual learning, "
-        "leave this rule out."
+        "Shuffle the training data: in PyTorch DataLoader(shuffle=True), or DistributedSampler "
+        "with set_epoch; in Keras arrays, or Dataset.shuffle with a buffer of several classes. If "
+        "the order is intended, as in continual learning, leave this rule out."
     )
 
     correlation: Annotated[float, Meta(gt=0, lt=1)] = 0.5

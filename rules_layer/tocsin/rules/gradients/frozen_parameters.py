@@ -47,8 +47,8 @@ class FrozenParameters(Rule):
     advice: ClassVar[str] = (
         "Compare the optimizer's parameters with the model's, and create the optimizer after the "
         "model is complete. If all weights have stopped changing, check the schedule. If this "
-        "layer is frozen on purpose, switch its gradient off (requires_grad=False, "
-        "trainable=False), which also saves time."
+        "layer is frozen on purpose, switch its gradient off (requires_grad=False "
+        "in PyTorch, trainable=False in Keras), which also saves time."
     )
 
     patience: Annotated[int, Meta(ge=1)] = 10

@@ -35,8 +35,8 @@ class UpdateTooLarge(Rule):
         " are not cleared and add up from step to step."
     )
     advice: ClassVar[str] = (
-        "Divide the learning rate by ten, clip gradients, and check that zero_grad is called once "
-        "for each update."
+        "Divide the learning rate by ten, clip gradients (clip_grad_norm_ in PyTorch, clipnorm in "
+        "Keras), and in a loop of your own call zero_grad once for each update."
     )
 
     overshoot: Annotated[float, Meta(gt=0)] = 3.0

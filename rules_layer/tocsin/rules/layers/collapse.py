@@ -56,7 +56,8 @@ class Collapse(Rule):
     )
     advice: ClassVar[str] = (
         "Check which pairs are pulled together and which are pushed apart. Lower penalties on the "
-        "outputs and the learning rate, and detach the targets."
+        "outputs and the learning rate, and stop gradients at the targets (detach() in PyTorch, "
+        "stop_gradient in Keras)."
     )
 
     share: Annotated[float, Meta(gt=0, lt=1)] = 0.1

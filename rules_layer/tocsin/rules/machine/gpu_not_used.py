@@ -32,8 +32,9 @@ class GPUNotUsed(Rule):
         "The script uses one device, or starts fewer processes than there are GPUs."
     )
     advice: ClassVar[str] = (
-        "Start one process for each GPU (torchrun --nproc-per-node), or take an instance with "
-        "fewer GPUs. If others are meant to use it, set CUDA_VISIBLE_DEVICES."
+        "Use every GPU (torchrun --nproc-per-node in PyTorch, keras.distribution.DataParallel in "
+        "Keras), or take an instance with fewer GPUs. If others are meant to use it, set "
+        "CUDA_VISIBLE_DEVICES."
     )
 
     idle: Annotated[float, Meta(ge=0, le=100)] = 1.0

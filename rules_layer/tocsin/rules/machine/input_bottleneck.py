@@ -52,7 +52,8 @@ class InputBottleneck(Rule):
         "Too few loader workers, preprocessing on one core, many small files, or remote storage."
     )
     advice: ClassVar[str] = (
-        "Raise num_workers and prefetch_factor, set pin_memory, move preprocessing out of the "
+        "Load batches ahead (num_workers, prefetch_factor and pin_memory in PyTorch; in Keras "
+        "workers, or prefetch and parallel map of tf.data). Move preprocessing out of the "
         "training or onto the GPU, pack small files into large ones, and copy the data to a local "
         "disk before the first epoch."
     )

@@ -75,8 +75,8 @@ class LowGPUUtilization(Rule):
         "reports it), or a machine that is larger than the model needs."
     )
     advice: ClassVar[str] = (
-        "Use larger batches, mixed precision and torch.compile, log and synchronize less often, or"
-        " use a smaller instance."
+        "Use larger batches, mixed precision and compilation (torch.compile, or jit_compile=True "
+        "in Keras), log and synchronize less often, or use a smaller instance."
     )
 
     threshold: Annotated[float, Meta(gt=0, le=100)] = 50.0

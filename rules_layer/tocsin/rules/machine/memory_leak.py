@@ -39,8 +39,8 @@ class MemoryLeak(Rule):
         "without a limit, or loader workers that copy a Python list bit by bit."
     )
     advice: ClassVar[str] = (
-        "Look for lists that grow in the loop, detach what is kept, and compare "
-        "torch.cuda.memory_summary() or tracemalloc snapshots some minutes apart."
+        "Look for lists that grow in the loop or in callbacks, and keep numbers, not tensors. "
+        "Compare snapshots of tracemalloc, or torch.cuda.memory_summary(), some minutes apart."
     )
 
     window: Annotated[int, Meta(ge=10, le=600)] = 30
