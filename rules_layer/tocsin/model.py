@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -224,8 +224,10 @@ class Severity(StrEnum):
 RUN_TAG = "tocsin:run"
 """The tag of a SageMaker job that names its run, where its configuration does not."""
 
-TERMINAL_JOB_STATUSES = ("Completed", "Failed", "Stopped")
-"""The statuses of a SageMaker training job that has ended."""
+TrainingJobStatus = Literal["Completed", "Failed", "Stopped"]
+"""The status of a SageMaker training job that has ended."""
+
+TERMINAL_JOB_STATUSES: tuple[TrainingJobStatus, ...] = get_args(TrainingJobStatus)
 
 
 class RuleStatus(StrEnum):

@@ -12,9 +12,10 @@ import boto3
 import pytest
 from tocsin.aws.members import AllAccounts, Member
 from tocsin.aws.sagemaker import SageMakerJobs
+from tocsin.evaluation import document, state_of
 from tocsin.tensors import END_MARKER, Object
 
-from tests.faults.room import CAPTURES, START, CutOff, Deployment, Room, SageMaker
+from tests.faults.room import CAPTURES, START, CutOff, Deployment, Room, SageMaker, Training
 
 VANISHING = {"rules": ["VanishingGradient"], "notify": {"summary": ["email"]}}
 
@@ -77,6 +78,25 @@ def test_a_jobs_end_ends_only_runs_of_its_own(tmp_path: Path) -> None:
     for job in (own, other):
         room.look(job)
     assert (room.known(own).ended, room.known(other).ended) == ("marker", None)
+
+
+def test_a_run_whose_job_failed_is_failed_until_it_goes_on(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    job = room.job("train")
+    job.steps(5)
+    room.with_sagemaker(SageMaker(train=SageMaker.job(job.url, "Failed")))
+    room.look(job)
+    room.end_job("train")
+    room.look(job)
+    assert state(room, job) == "failed"
+    room.wait(600)
+    job.save_at(room.clock.now, 5, 4)
+    room.look(job)
+    assert state(room, job) == "running"
+
+
+def state(room: Room, job: Training) -> str:
+    return state_of(document(room.world.checkpoints.load(job.url).checkpoint))
 
 
 @pytest.mark.usefixtures("aws")

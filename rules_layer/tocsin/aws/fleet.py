@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tocsin.aws.clients import CONNECTIONS
 from tocsin.aws.reports import console_link, has_report, report_key
 from tocsin.aws.settings import CHECKPOINTS
-from tocsin.evaluation import Checkpoint, decode_checkpoint, document
+from tocsin.evaluation import Checkpoint, decode_checkpoint, document, state_of
 from tocsin.report import headline
 from tocsin.tensors import job_name, step_text
 from tocsin.words import clean
@@ -100,13 +100,12 @@ def _row(run: StoredRun, now: datetime, region: str, bucket: str) -> str:
         verdict = headline(found)
         job = _text(job_name(run.checkpoint.run))
         last = run.checkpoint.last_step
-        state = "finished" if run.checkpoint.ended else "running"
         cells = (
             _LEVELS[verdict.level],
             f'<a href="{_files(run.checkpoint.run, region)}">{job}</a>',
             _text(verdict.sentence),
             "" if last is None else step_text(run.checkpoint.run, last).removeprefix("step "),
-            f"{_ago((now - run.modified).total_seconds())} ago, {state}",
+            f"{_ago((now - run.modified).total_seconds())} ago, {state_of(found)}",
             _report(run.checkpoint, region, bucket),
         )
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

@@ -44,6 +44,7 @@ class SageMakerJobs:
             tuple(job.get("ProfilerRuleConfigurations") or ()),
             over,
             _machines(job.get("ResourceConfig", {})),
+            job["TrainingJobStatus"] if over else None,
         )
 
     def find(self, arn: str) -> JobDescription | None:

@@ -18,6 +18,7 @@ from tocsin.cli.output import lines_to_stdout, note
 from tocsin.cli.run_list import Look, runs_table
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.screen import change_line, facts, news, screen
+from tocsin.evaluation import state_of
 from tocsin.events import DETAIL_TYPES
 from tocsin.judge import PAUSE
 
@@ -74,8 +75,7 @@ def _runs_in_lines(look: Look, pause: float) -> None:
     with pressed_keys() as pressed:
         while True:
             for run in look()["runs"]:
-                state = "finished" if run["finished"] else "running"
-                text = f"{run['job']}  {run['RuleEvaluationStatus'] or '-'}, {state}"
+                text = f"{run['job']}  {run['RuleEvaluationStatus'] or '-'}, {state_of(run)}"
                 if shown.get(run["run"]) != text:
                     lines_to_stdout([text])
                 shown[run["run"]] = text

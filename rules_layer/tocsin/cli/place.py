@@ -112,7 +112,9 @@ def _history(url: str, choices: Choices, *, may_come: bool) -> Reader | None:
         raise CommandError("RUN is empty: name a folder or s3://bucket/prefix")
     path = Path(url).expanduser()
     if not may_come and "://" not in url and not path.exists():
-        raise CommandError(f"{url}: no such folder")
+        raise CommandError(
+            f"{url}: no such folder; a training that fails before its first step leaves none"
+        )
     is_other = "://" in url or folder_of_runs(url) or has_profiler_files(LocalStorage(path))
     reader = None if is_other else reader_of(path, choices.step)
     if reader is None and choices != BY_NAMES:

@@ -18,7 +18,7 @@ from tocsin.cli.place import runs_in
 from tocsin.cli.run_folder import RunFolder
 from tocsin.cli.screen import ICONS, ago
 from tocsin.cli.verdicts import STYLES, status_text
-from tocsin.evaluation import Checkpoint, check, document
+from tocsin.evaluation import Checkpoint, check, document, state_of
 from tocsin.events import worst
 from tocsin.model import RuleStatus
 from tocsin.tensors import INDEX, open_storage, step_text
@@ -70,6 +70,7 @@ def row(checkpoint: Checkpoint, modified: datetime) -> Document:
         "job": known["job"],
         "run": known["run"],
         "finished": known["finished"],
+        "TrainingJobStatus": known["TrainingJobStatus"],
         "last_step": known["steps"]["last"],
         "RuleEvaluationStatus": status.value if status else None,
         "judged": not nothing_judged(known),
@@ -92,7 +93,7 @@ def runs_table(document: Document, height: int, now: datetime) -> Table:
             Text.assemble((f"{icon} ", style), status_text(status, judged=run["judged"])),
             styled(run["job"], "bold"),
             "-" if run["last_step"] is None else str(run["last_step"]),
-            f"{ago(age)} ago, {'finished' if run['finished'] else 'running'}",
+            f"{ago(age)} ago, {state_of(run)}",
         )
     return grid
 
@@ -108,7 +109,6 @@ def print_runs(document: Document, console: Console) -> None:
         console.print(line, soft_wrap=True)  # a name stays whole, so that it can be copied
         last = run["last_step"]
         step = "no step yet" if last is None else step_text(run["run"], last)
-        state = "finished" if run["finished"] else "running"
         updated = run["LastModifiedTime"][:16].replace("T", " ")
-        console.print(f"  {step}, {state}, {updated} UTC")
+        console.print(f"  {step}, {state_of(run)}, {updated} UTC")
         console.print(Text("  ").append_text(styled(run["run"], "dim")), soft_wrap=True)

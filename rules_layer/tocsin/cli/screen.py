@@ -16,6 +16,7 @@ from tocsin.cli.not_judged import names_not_judged
 from tocsin.cli.output import Document
 from tocsin.cli.run_view import RunView
 from tocsin.cli.verdicts import STYLES, status_text
+from tocsin.evaluation import state_of
 from tocsin.events import StatusChange
 from tocsin.model import RuleStatus
 from tocsin.report.parts import Curve
@@ -93,7 +94,7 @@ def facts(view: RunView) -> str:
     if view.rate is not None:
         parts.append(f"{view.rate:.3g} steps/s")
     if view.document["finished"]:
-        parts.append("finished")
+        parts.append(state_of(view.document))
     elif view.idle is not None:
         parts.append(f"last step {ago(view.idle)} ago")
     return " · ".join(parts)

@@ -48,5 +48,8 @@ def run_of_job(job: str, bucket: str) -> str:
     if len(runs) == 1:
         return str(runs[0])
     if not runs:
-        raise CommandError(f"the stack knows no run of a job {job}: `tocsin status` lists all runs")
+        raise CommandError(
+            f"the stack knows no run of a job {job}: `tocsin status` lists all runs; a job that "
+            "fails before its first step has none"
+        )
     raise CommandError(f"job {job} has {len(runs)} runs: name one, such as {runs[0]}")

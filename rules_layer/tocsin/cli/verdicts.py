@@ -12,6 +12,7 @@ from tocsin.cli.display import age, print_facts, styled, table
 from tocsin.cli.findings import Finding, findings, summary, without_finding
 from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
 from tocsin.cli.output import Document
+from tocsin.evaluation import state_of
 from tocsin.events import LastGood, NotRun
 from tocsin.model import RuleStatus
 from tocsin.report import too_early
@@ -99,7 +100,7 @@ def _state(document: Document) -> str:
     """Return whether the run has ended; one that has saved nothing for long may train no more."""
     if (silent := document.get("silent")) is not None:
         return f"silent for {age(silent)}, without an end marker"
-    return "finished" if document["finished"] else "running"
+    return state_of(document)
 
 
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from tocsin.cli.run_view import RunView
 from tocsin.cli.screen import ago, last_step
+from tocsin.evaluation import state_of
 
 _STYLE = """
 :root{color-scheme:light dark}
@@ -99,7 +100,7 @@ def _head(column: str, sort: str) -> str:
 def _row(name: str, view: RunView) -> str:
     level = view.headline.level
     label = escape(f"compare {name}")
-    state = "finished" if view.document["finished"] else "running"
+    state = state_of(view.document)
     age = "no step" if view.idle is None else f"{_minutes(view.idle)} ago"
     return (
         f'<tr><td><input type="checkbox" name="run" value="{escape(name)}" aria-label="{label}">'

@@ -38,7 +38,7 @@ from tocsin.evaluation.ports import (
 from tocsin.evaluation.reconciliation import Progress, reconcile
 from tocsin.evaluation.records import RuleRecord, Violation
 from tocsin.evaluation.status_changes import configure, finish, replayed
-from tocsin.evaluation.status_document import document, leads_of, with_cause
+from tocsin.evaluation.status_document import document, leads_of, state_of, with_cause
 from tocsin.evaluation.trace import (
     MOST_POINTS,
     Lane,
@@ -110,6 +110,7 @@ __all__ = [
     "plan",
     "reconcile",
     "replayed",
+    "state_of",
     "watch_of_history",
     "with_cause",
 ]

@@ -21,7 +21,7 @@ from tocsin.events import (
     StatusChange,
     timestamp,
 )
-from tocsin.model import Mode, RuleStatus, Severity
+from tocsin.model import Mode, RuleStatus, Severity, TrainingJobStatus
 from tocsin.tensors import SavedCheckpoint
 from tocsin.watch import Watch, Watched
 
@@ -46,6 +46,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     generation: how often the run began again without another run id that shows it.
     note: the details that new rule records begin with.
     ended_by: the time of the end marker that ended the run last.
+    job_status: the TrainingJobStatus that the marker has, if SageMaker gave one.
     seen_at: when the run was first looked at, until its first step is evaluated.
     last_tick: the newest time that rules were given.
     references: the earlier saves that rules look back at.
@@ -94,6 +95,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     note: str = ""
     ended: Ending | None = None
     ended_by: float = 0.0
+    job_status: TrainingJobStatus | None = None
     seen_at: float | None = None
     last_tick: float = 0.0
     job_watch: Watch | None = None

@@ -22,7 +22,8 @@ def end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) ->
     """
     ended_at = rules.job.ended_at if rules.job else None
     if end is None and ended_at and ended_at >= work.checkpoint.last_time:
-        work.storage.write(END_MARKER, encode_end(None, ended_at, work.checkpoint.run_ids.values()))
+        starts, status = work.checkpoint.run_ids.values(), rules.job.status if rules.job else None
+        work.storage.write(END_MARKER, encode_end(None, ended_at, starts, status))
 
 
 def fold_end_or_tick(
@@ -48,7 +49,7 @@ def fold_end_or_tick(
             work.replace(reopen(work.checkpoint))
         judge_tick(work, rules.watched, end.modified, care)
         checkpoint = finish(work.checkpoint, rules.watched, "marker", rules.watch)
-        work.replace(replace(checkpoint, ended_by=end.modified))
+        work.replace(replace(checkpoint, ended_by=end.modified, job_status=end.status))
     elif ended:
         return True
     elif quiet >= SILENCE_SECONDS:

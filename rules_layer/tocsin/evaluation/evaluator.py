@@ -109,7 +109,8 @@ def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:
     for run in runs:
         starts = ports.checkpoints.load(run).checkpoint.run_ids.values()
         storage = ports.storage(run)
-        storage.write(END_MARKER, encode_end(starts=[*starts, *_ended_starts(storage)]))
+        every = [*starts, *_ended_starts(storage)]
+        storage.write(END_MARKER, encode_end(starts=every, status=described.status))
     return runs
 
 

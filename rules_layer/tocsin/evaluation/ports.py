@@ -13,6 +13,7 @@ from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
 from tocsin.events import RunEvent
+from tocsin.model import TrainingJobStatus
 from tocsin.owners import owner_of
 from tocsin.tensors import Storage, is_same_run, writes_to
 from tocsin.watch import Watch
@@ -202,6 +203,7 @@ class JobDescription:
     arn: by which its tags are found.
     is_over: it has ended.
     machines: how many instances of each type it has.
+    status: of a job that has ended.
     """
 
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -211,6 +213,7 @@ class JobDescription:
     profiler_rules: tuple[Mapping[str, Any], ...] = ()
     is_over: bool = False
     machines: Mapping[str, int] = field(default_factory=dict)
+    status: TrainingJobStatus | None = None
 
 
 class JobDirectory(Protocol):

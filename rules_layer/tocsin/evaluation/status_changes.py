@@ -114,6 +114,7 @@ def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) 
         counted_to="",
         counted=0,
         ended=None,
+        job_status=None,
         refused={},
         note=f"evaluated again from step {step}: the job was restarted",
     )
@@ -181,7 +182,7 @@ def reopen(checkpoint: Checkpoint) -> Checkpoint:
         else record
         for name, record in checkpoint.rules.items()
     }
-    return replace(checkpoint, ended=None, rules=rules)
+    return replace(checkpoint, ended=None, job_status=None, rules=rules)
 
 
 def finish(

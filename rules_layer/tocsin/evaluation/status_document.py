@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
         "run": checkpoint.run,
         "job": job_name(checkpoint.run),
         "finished": checkpoint.ended is not None,
+        "TrainingJobStatus": checkpoint.job_status,
         "steps": {
             "evaluated": checkpoint.steps,
             "first": checkpoint.first_step,
@@ -33,6 +34,13 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
         "not_run": msgspec.to_builtins(not_run(checkpoint)),
     }
     return with_cause(found)
+
+
+def state_of(found: Mapping[str, Any]) -> Literal["running", "finished", "failed"]:
+    """Return the state of a run, by its document."""
+    if not found["finished"]:
+        return "running"
+    return "failed" if found.get("TrainingJobStatus") == "Failed" else "finished"
 
 
 def with_cause(found: dict[str, Any]) -> dict[str, Any]:

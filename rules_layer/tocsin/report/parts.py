@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 Level = Literal["critical", "warning", "ok", "none"]
-State = Literal["running", "finished", "stopped"]
+State = Literal["running", "finished", "failed", "stopped"]
 Kind = Literal["loss", "metric", "learning_rate", "utilization", "seconds"]
 """The last two are of a machine: a percentage, and the mean duration of steps and waits."""
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 import numpy as np
 
-from tocsin.evaluation import Checkpoint, Trace, check, document
+from tocsin.evaluation import Checkpoint, Trace, check, document, state_of
 from tocsin.model import RuleStatus
 from tocsin.report.boosted import boosted_of
 from tocsin.report.cards import cards_of
@@ -120,7 +120,7 @@ def _run(checkpoint: Checkpoint, found: Document, history: History, planned: int
         url=found["run"],
         job=found["job"],
         run_id=checkpoint.run_id,
-        state="stopped" if stopped else "finished" if checkpoint.ended else "running",
+        state="stopped" if stopped else state_of(found),
         workers=found["workers"],
         steps=Steps(**found["steps"]),
         planned=planned,

@@ -119,6 +119,9 @@ def _without_alarm(document: Document, remarks: int) -> Headline:
     rules = "1 rule" if count == 1 else f"{count} rules"
     unit = "minute" if is_machine_run(document["run"]) else "step"
     over = f"over {steps['evaluated']:,} {unit}{'s' if steps['evaluated'] != 1 else ''}"
+    if document.get("TrainingJobStatus") == "Failed":
+        detail = f"No rule found a cause: {rules} judged healthy {over}. Read the log of the job."
+        return Headline("warning", "The training job failed.", detail, None)
     if early := too_early(document):
         return Headline("none", early, "The others need more steps.", None)
     sentence = f"No issues found: {rules} judged healthy {over}."

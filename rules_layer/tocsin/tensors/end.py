@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tocsin.model import TrainingJobStatus
 from tocsin.tensors.layout import END_MARKER
 from tocsin.tensors.storage import NotFound, Storage
 
@@ -20,11 +21,13 @@ class End:
     ``modified`` is when the marker was written, unless that was long after the end.
     ``run_id`` is that of the hook that wrote it. ``starts`` are the run ids that ``evaluate`` knew
     when it wrote the marker for SageMaker. A marker of smdebug or of SageMaker names none.
+    ``status`` is the TrainingJobStatus that SageMaker gave the job.
     """
 
     modified: float
     run_id: str | None = None
     starts: tuple[str, ...] = ()
+    status: TrainingJobStatus | None = None
 
     @property
     def named(self) -> frozenset[str]:
@@ -49,6 +52,7 @@ class _Content(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str | None = None
     ended_at: float | None = None
     starts: tuple[str, ...] = ()
+    status: TrainingJobStatus | None = None
 
 
 _decoder = msgspec.json.Decoder(_Content)
@@ -67,12 +71,15 @@ def read_end(storage: Storage) -> End | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return End(found.modified)
     ended_at = found.modified if known.ended_at is None else min(known.ended_at, found.modified)
-    return End(ended_at, known.run_id, known.starts)
+    return End(ended_at, known.run_id, known.starts, known.status)
 
 
 def encode_end(
-    run_id: str | None = None, ended_at: float | None = None, starts: Iterable[str] = ()
+    run_id: str | None = None,
+    ended_at: float | None = None,
+    starts: Iterable[str] = (),
+    status: TrainingJobStatus | None = None,
 ) -> bytes:
     """Return the marker's content: nothing where none of it is known, as smdebug writes it."""
-    content = _Content(run_id, ended_at, tuple(sorted({*starts})))
+    content = _Content(run_id, ended_at, tuple(sorted({*starts})), status)
     return b"" if content == _Content() else msgspec.json.encode(content)

@@ -57,7 +57,7 @@ def test_help_is_short_to_type(tocsin, command):
         (["check", "{run}", "--rule"], "Option '--rule' requires an argument"),
         (["check", "{run}", "--profile", "x"], "'x' is not one of 'recommended', 'sagemaker'"),
         (["check", ""], "RUN is empty"),
-        (["check", "{tmp}/none"], "{tmp}/none: no such folder"),
+        (["check", "{tmp}/none"], "a training that fails before its first step leaves none"),
         (["check", "{tmp}/no\x1b[31m\nne"], r"{tmp}/no\x1b[31m ne: no such folder"),
         (["check", "{tmp}"], "{tmp} is not a run: it has neither index/ nor collections/"),
         (["check", "{run}/.."], "j1 is not a run"),

@@ -38,7 +38,7 @@ STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Erro
 def test_smdebugs_runs(tocsin, sample):
     said = tocsin("check", sample.path, "--json")
     document = said.json
-    about = ["run", "job", "finished", "steps", "workers", "not_judged"]
+    about = ["run", "job", "finished", "TrainingJobStatus", "steps", "workers", "not_judged"]
     silent = [] if document["finished"] else ["silent"]  # its files are an hour old
     assert list(document) == [*about, "rules", "last_good", "not_run", "cause", *silent]
     assert document["run"] == str(sample.path)

@@ -48,6 +48,7 @@ def test_all_runs(tocsin, known):
         "job",
         "run",
         "finished",
+        "TrainingJobStatus",
         "last_step",
         "RuleEvaluationStatus",
         "judged",
@@ -57,6 +58,7 @@ def test_all_runs(tocsin, known):
         "job": "j1",
         "run": RUN,
         "finished": True,
+        "TrainingJobStatus": None,
         "last_step": 50,
         "RuleEvaluationStatus": "IssuesFound",
         "judged": True,
@@ -194,7 +196,10 @@ def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
     ("arguments", "complaint"),
     [
         (["s3://capture/jobs/j9"], "the stack does not know s3://capture/jobs/j9: `tocsin status`"),
-        (["j9"], "the stack knows no run of a job j9: `tocsin status` lists all runs"),
+        (
+            ["j9"],
+            "the stack knows no run of a job j9: `tocsin status` lists all runs; ",
+        ),
         (["jobs/j1"], "jobs/j1: no such folder; a run in S3 is s3://bucket/prefix"),
         (["--state-bucket", "nobody-s"], "AWS: "),
         ([RUN, "--state-bucket", "nobody-s"], "AWS: "),
@@ -372,7 +377,11 @@ def test_what_cannot_be_read_has_a_note(
     (line,) = said.err.splitlines()
     assert line.startswith(f"tocsin: {missing}")
     parts = ["unconfirmed"] if "TOPIC" in variable else ["alerts", "silences"]
-    assert [key for key in said.json if said.json[key] is None] == ["not_run", *parts]
+    assert [key for key in said.json if said.json[key] is None] == [
+        "TrainingJobStatus",
+        "not_run",
+        *parts,
+    ]
     assert tocsin("status", RUN, "--state-bucket", "state").code == 1
 
 

@@ -67,6 +67,12 @@ LIKELY = rule("NotNormalizedData", 0, severity="info", details="inputs are not n
             "It explains ExplodingTensor, LossDiverging.",
         ),
         (
+            {**run(rule("A")), "TrainingJobStatus": "Failed"},
+            "warning",
+            "The training job failed.",
+            "No rule found a cause: 1 rule judged healthy over 100 steps. Read the log of the job.",
+        ),
+        (
             run(NAN, rule("LossDiverging", 67)),
             "critical",
             "Training broke at step 66: loss is NaN.",
