@@ -377,6 +377,11 @@ class Hook:
         return self._loop.idle_steps(mode, turn)
 
     @property
+    def overhead(self) -> float | None:
+        """Return the share of the training's time that capturing may take; None: no limit."""
+        return None if self._session is None else self._session.overhead
+
+    @property
     def counters(self) -> dict[Mode, int]:
         """Counters of the begun steps. Code that counts ``idle_steps`` calls ``skipped``."""
         return self._loop.position.counters

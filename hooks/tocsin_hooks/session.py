@@ -66,7 +66,8 @@ class Session:
         self._storage = storage
         self._url = storage.url
         self._first = first
-        self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
+        self.overhead = arguments.overhead(settings)
+        self._budgets = ModeBudgets(self.overhead if first else None)
         self._allowance = allowance_of(storage.url)
         self._earlier = self._allowance.spent  # by hooks of this run that have ended
         self._begun = Moment.now()

@@ -1,4 +1,4 @@
-"""The loss and a gradient norm of every step, saved or not, for the summary of a save interval."""
+"""The loss and a gradient norm of steps between saves, for the summary of a save interval."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import ceil
+from time import perf_counter
 from typing import Any
 from weakref import ref
 
@@ -26,6 +28,7 @@ from tocsin_hooks.torch.reductions.transfer import Box, Parcel, Reduced
 _MOST_STEPS = 10_000  # of an interval; the latest ones count
 _LARGEST = 1 << 14  # elements of a gradient whose norm is computed in every step
 _VALUE = 2e-5  # seconds of CPU time that a value takes
+_PART = 0.25  # of the limit on overhead that values may take
 _HALF = frozenset({torch.float16, torch.bfloat16})
 
 Value = tuple[int, Any, Any]
@@ -36,7 +39,8 @@ _LOST = "steps between saves are not summarised"
 
 
 class Intervals:
-    """Keeps the loss and the norm of a gradient of every backward pass, by the optimizer.
+    """Keeps the loss and the norm of a gradient of backward passes, by the optimizer: of all, or
+    where steps are short of every third, fifth … one.
 
     Each stays on its device until a step of training is saved; nothing waits. Of the gradients of
     an optimizer one stands for all, the largest that is small enough to be read in every step: that
@@ -53,6 +57,7 @@ class Intervals:
         self._scaler: Callable[[], Any] | None = None  # None: not looked for in this interval
         self._is_scaled = True  # as long as it is not known
         self._counters = step.hook.counters
+        self._begun: tuple[int, float] | None = None  # the interval: its first step, and when
         step.before_end.append(self._capture)
 
     def close(self) -> None:
@@ -91,6 +96,9 @@ class Intervals:
 
     def _differentiated(self, series: _Series, thread: int, gradient: Any) -> None:
         """The gradient of a parameter is there, and its backward pass goes on."""
+        series.passes += 1
+        if series.passes % series.every:
+            return
         try:
             found = innermost(sys._getframe())
             if found is None:  # on a GPU, gradients come in another thread
@@ -129,7 +137,9 @@ class Intervals:
         self._counters = self._step.hook.counters
         if self._step.loss_kind is not None:  # levels say nothing, so idle steps are not watched
             self.close()
+        every = self._every()
         for series in self._series.values():
+            series.every = every
             values = series.taken()
             if not values:
                 continue
@@ -139,6 +149,16 @@ class Intervals:
                 self._step.hook.spent(_VALUE * len(values))
                 self._step.add_reduced(_reduced(plans, values, series.summary))
 
+    def _every(self) -> int:
+        """Return of how many passes one is kept, by the time of the steps since the last save. Odd,
+        since steps often alternate between two kinds."""
+        begun, limit = self._begun, self._step.hook.overhead
+        step, now = self._begun = self._counters[Mode.GLOBAL], perf_counter()
+        if begun is None or step <= begun[0] or not limit:
+            return 1
+        seconds = max(now - begun[1], 1e-9) / (step - begun[0])
+        return ceil(_VALUE / (_PART * limit * seconds)) | 1
+
 
 class _Series:
     """The numbers of one optimizer since the last save."""
@@ -147,6 +167,8 @@ class _Series:
         self.optimizer = optimizer
         self.number = number
         self.values = deque[Value](maxlen=_MOST_STEPS)
+        self.passes = 0
+        self.every = 1  # of so many passes one is kept
         self.reads_norm = False
         self.dtype: Any = None  # of the norm
         self.summary = IntervalSummary()

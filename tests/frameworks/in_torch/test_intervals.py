@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.evaluation import check
 from tocsin.model import Mode, RuleStatus
 from tocsin.tensors import Entry, LocalStorage
-from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch import TorchHook, intervals
 from torch import nn
 
 from tests.frameworks.in_torch.runs import update
@@ -60,6 +60,21 @@ def test_a_save_summarises_all_steps_since_the_one_before(run: Path, written: Re
     largest = losses.model[0].weight.grad
     assert norm.size == 10
     assert norm.max == pytest.approx(float(largest.norm()), rel=1e-5)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(1e-3, 50), (25e-6, 10), (10e-6, 5)])
+def test_of_short_steps_some_are_kept(
+    seconds: float, expected: int, run: Path, written: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a quarter of the limit allows: all, every fifth, every ninth."""
+    losses = Losses()
+    hook = TorchHook.attach(losses.model, run, save_interval=50, max_overhead=0.9)
+    done = 0
+    monkeypatch.setattr(intervals, "perf_counter", lambda: seconds * done)
+    for done in range(151):
+        losses.train(1, done)
+    hook.close()
+    assert interval(written(run)[Mode.TRAIN, 150]).size == expected
 
 
 def test_losses_of_idle_steps_that_are_not_finite_are_counted(run: Path, written: Read) -> None:
