@@ -67,8 +67,8 @@ def find_given() -> Given:
     others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
     planned, own = int(given.get("num_boost_round") or 0), given.get("obj") is not None
     continued = given.get("xgb_model") is not None
-    own_weight = (given.get("params") or {}).get("scale_pos_weight", 1)
-    weighted = float(own_weight) != 1 or trained.get_weight().size > 0
+    heavier = dict(given.get("params") or {}).get("scale_pos_weight") not in (None, 1)
+    weighted = heavier or trained.get_weight().size > 0
     return Given(planned, kinds, {names[0]: trained, **others}, own, continued, weighted)
 
 

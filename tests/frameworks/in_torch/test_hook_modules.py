@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -405,14 +406,26 @@ def by_function(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(scores, labels, ignore_index=0)
 
 
-@pytest.mark.parametrize("criterion", [by_function, nn.CrossEntropyLoss(ignore_index=0)])
-def test_the_label_that_a_loss_ignores(
-    net: nn.Module, run: Path, batch: Any, written: Read, criterion: Any
+WEIGHTS = torch.tensor([1.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("criterion", "expected"),
+    [
+        (by_function, "ignore_index=0"),
+        (nn.CrossEntropyLoss(ignore_index=0), "ignore_index=0"),
+        (nn.CrossEntropyLoss(WEIGHTS), "weighted"),
+        (partial(functional.cross_entropy, weight=WEIGHTS), "weighted"),
+        (nn.CrossEntropyLoss(WEIGHTS, ignore_index=0), "weighted ignore_index=0"),
+    ],
+)
+def test_what_a_loss_does_with_its_labels(
+    net: nn.Module, run: Path, batch: Any, written: Read, criterion: Any, expected: str
 ) -> None:
     with TorchHook.attach(net, run, **EVERY):
         criterion(net(batch[0]), batch[1]).backward()
     kinds = [each.kind for each in written(run)[FIRST].values() if each.role == Role.LABEL]
-    assert kinds == ["ignore_index=0"]
+    assert kinds == [expected]
 
 
 def test_a_function_that_is_called_twice(

@@ -213,6 +213,16 @@ def test_predictions_in_another_unit_than_the_labels(
     assert kinds == {kind}
 
 
+@pytest.mark.parametrize(("weight", "kind"), [(None, None), (1, None), (5, "weighted")])
+def test_labels_that_count_more_than_others(
+    train: Any, tmp_path: Path, weight: int | None, kind: str | None
+) -> None:
+    train(parameters={"scale_pos_weight": weight} if weight else {})
+    storage = LocalStorage(tmp_path / "run")
+    indexes = [read_index(storage, key) for key in storage.list("index/")]
+    assert {each.kind for i in indexes for each in i.entries if each.name == "labels"} == {kind}
+
+
 def test_they_are_of_the_training_data_if_there_is_nothing_else(
     train: Any, data: Any, tmp_path: Path
 ) -> None:

@@ -458,6 +458,17 @@ def test_weights_of_classes_the_wrong_way_round(callback, samples, contracts, we
     assert contracts() == expected
 
 
+@pytest.mark.parametrize(("weights", "kind"), [(None, None), ({0: 1.0, 1: 5.0}, "weighted")])
+def test_labels_that_count_more_than_others(callback, samples, tmp_path, weights, kind):
+    x, scores = samples
+    y = (scores[:, 0] > 0).astype(np.float32)
+    model = model_of(1, "sigmoid", "binary_crossentropy")
+    model.fit(x, y, verbose=0, class_weight=weights, callbacks=[callback(capture=None)])
+    storage = LocalStorage(tmp_path / "run")
+    indexes = [read_index(storage, key) for key in storage.list("index/")]
+    assert {e.kind for i in indexes for e in i.entries if e.name == "labels"} == {kind}
+
+
 def test_fits_and_evaluations_on_several_lines_compare_one_loss(callback, samples, trial):
     x, scores = samples
     y = labels_of("classes", scores)
