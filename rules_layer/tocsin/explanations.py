@@ -64,7 +64,7 @@ EXPLAINS = (
     ),
     Explanation(
         ("contract: Boosted trees",),
-        (*_SKILL, *_STUCK, *_EVALUATION, "UnusedFeatures"),
+        (*_SKILL, *_STUCK, *_EVALUATION, "DeadNetwork", "UnusedFeatures"),
         "trees that cannot grow cannot learn",
     ),
     Explanation(
@@ -141,9 +141,9 @@ EXPLAINS = (
     ),
     Explanation(
         ("NotNormalizedData",),
-        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, *_RATES, "PoorWeightInitialization"),
-        "inputs and targets that are far from zero saturate units and make the loss steep, so a "
-        "usual rate is too large",
+        (*_SKILL, *_STUCK, *_RISING, *_NETWORK, *_RATES, *_SLOW, "PoorWeightInitialization"),
+        "inputs and targets that are far from zero saturate units, make the loss steep, and are "
+        "too far for steps of a usual rate",
     ),
     Explanation(
         ("ClassImbalance",),
