@@ -181,6 +181,7 @@ MSE = "mse_loss"
     [
         pytest.param([0.02] * 50 + [0.3] * 750, MSE, None, id="grows: the loss is mostly noise"),
         pytest.param([*np.linspace(0, 0.12, 30), *[0.12] * 770], MSE, None, id="grows soon"),
+        pytest.param([0.01] * 50 + [0.05] * 750, MSE, None, id="grows a little: of a denoiser"),
         pytest.param([0.3] * 800, MSE, 300, id="is there from the start, and does not grow"),
         pytest.param([0.3] * 800, "cross_entropy", None, id="of a model that was trained before"),
         pytest.param([0.8] * 800, MSE, None, id="of numbers that were learned before"),

@@ -10,7 +10,7 @@ from tocsin.rules._series import TRAINING
 from tocsin.rules.skill._pairing import MOST_SITES, added, bounds, recent, sites
 
 _BLOCKS = 16  # of comparisons
-_GROWN = 0.05  # skill, since the first comparisons
+_GROWN = 0.02  # skill, since the first comparisons
 _KNOWS = 0.1  # skill for classes that no untrained model has: it was trained before
 _KNOWS_NUMBERS = 0.5  # the same for numbers, where an untrained residual model has some skill
 _CLASSES = ("cross_entropy", "nll_loss")
