@@ -65,9 +65,9 @@ class UpdateTooSmall(Rule):
         "scale and never unscaled."
     )
     advice: ClassVar[str] = (
-        "If gradients are clipped, raise the limit: 1 is usual. Otherwise multiply the learning "
-        "rate by ten until the loss falls, and check which values the schedule and the gradient "
-        "scaler really set."
+        "If gradients are clipped, raise the limit: 1 is usual, and with a GradScaler unscale_() "
+        "comes before. Otherwise multiply the learning rate by ten until the loss falls, and check "
+        "which values the schedule and the gradient scaler really set."
     )
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6
