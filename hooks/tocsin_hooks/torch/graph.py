@@ -137,7 +137,7 @@ def picked_values(loss: Any) -> Any:
         seen.add(found)
         before = inputs_of(found)
         if errors and _picks_one(found):
-            return None if _has_shares(before[0]) else before[0]
+            return None if has_shares(before[0]) else before[0]
         errors = errors or is_error(found)
         if _is_of(_OF_ERRORS, found) or name_of(found) == autograd.SELECT:  # the only column, too
             waiting += [(each, errors) for each in before]
@@ -150,7 +150,7 @@ def parameters_near(node: Any, most: int) -> set[int]:
     return {id(each) for each in leaves if each is not None}
 
 
-def _has_shares(node: Any) -> bool:
+def has_shares(node: Any) -> bool:
     """Return whether it gives probabilities or their logarithms, as ``torch.distributions``
     does."""
     node = before_views(node)

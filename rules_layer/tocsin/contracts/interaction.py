@@ -42,6 +42,13 @@ INTERACTION = (
         "minimise -torch.min(ratio * advantage, clipped * advantage).mean()",
     ),
     Contract(
+        "entropy_minimised",
+        Severity.WARNING,
+        "the loss falls with the entropy of the policy: its sign is wrong",
+        "the policy soon takes one and the same action, and tries no others",
+        "subtract it: loss = policy_loss + value_loss - 0.01 * entropy",
+    ),
+    Contract(
         "gradient_penalty_subtracted",
         Severity.WARNING,
         "the gradient penalty has the wrong sign: the loss falls as input derivatives grow",

@@ -29,6 +29,7 @@ SEVERAL_TIMES = frozenset(
 
 SIGN_CONTRACTS = frozenset(
     {
+        "entropy_minimised",
         "gradient_penalty_subtracted",
         "likelihood_minimised",
         "overlap_minimised",

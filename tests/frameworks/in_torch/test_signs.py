@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.contracts.signs import (
+    lowers_entropy,
     lowers_likelihood,
     ppo_clip_uses_max,
     rewards_derivatives,
@@ -152,6 +153,39 @@ def test_likelihoods(name: str) -> None:
     loss, expected = LIKELIHOODS[name]
     model = nn.Sequential(nn.Linear(3, 3))
     assert lowers_likelihood(loss(model)) is expected
+
+
+def policy(model: Any, weight: float, *, by_hand: bool = False) -> Any:
+    scores = model(torch.ones(4, 3))
+    chances, actions = torch.distributions.Categorical(logits=scores), torch.tensor([0, 1, 2, 0])
+    shares = scores.log_softmax(1)
+    if by_hand:
+        entropy = -(scores.softmax(1) * shares).sum(1)
+        return (weight * entropy - WORTH * shares.gather(1, actions[:, None])[:, 0]).mean()
+    return weight * chances.entropy().mean() - (WORTH * chances.log_prob(actions)).mean()
+
+
+def unsure(model: Any) -> Any:
+    """A classifier that is to be sure of samples without labels."""
+    shares = model(torch.randn(8, 3)).log_softmax(1)
+    entropy = -(shares.exp() * shares).sum(1) - (shares.softmax(1) * shares).sum(1)
+    return F.cross_entropy(model(torch.ones(4, 3)), torch.tensor([0, 1, 2, 0])) + entropy.mean()
+
+
+ENTROPIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "subtracted": (lambda m: policy(m, -0.01), False),
+    "subtracted by hand": (lambda m: policy(m, -0.01, by_hand=True), False),
+    "added": (lambda m: policy(m, 0.01), True),
+    "added by hand": (lambda m: policy(m, 0.01, by_hand=True), True),
+    "of a classifier": (unsure, False),
+    "without": (lambda m: policy(m, 0.0), False),
+}
+
+
+@pytest.mark.parametrize("name", ENTROPIES)
+def test_entropies_of_policies(name: str) -> None:
+    loss, expected = ENTROPIES[name]
+    assert lowers_entropy(loss(nn.Sequential(nn.Linear(3, 3)))) is expected
 
 
 @pytest.mark.parametrize("maximize", [False, True])

@@ -7,10 +7,19 @@ from typing import Any
 
 from tocsin_hooks.torch import autograd
 from tocsin_hooks.torch.autograd import exponent_of, inputs_of, name_of, softmax_of
-from tocsin_hooks.torch.graph import before_views, gradient_of, is_error, nodes_of, terms_of
+from tocsin_hooks.torch.graph import (
+    before_views,
+    gradient_of,
+    has_shares,
+    is_error,
+    nodes_of,
+    terms_of,
+)
 
 _MOST_NODES = 64  # from the loss to a term
 _NEAR = 12  # nodes, from a smaller one of two to their ratio
+_MANY_NODES = 500  # from the loss of all steps of episodes to a term of one of them
+_CHOICES = 4  # whose worth is looked at
 
 
 def broken_by_signs(loss: Any) -> Iterator[str]:
@@ -21,6 +30,8 @@ def broken_by_signs(loss: Any) -> Iterator[str]:
         yield "gradient_penalty_subtracted"
     if lowers_likelihood(loss):
         yield "likelihood_minimised"
+    if lowers_entropy(loss):
+        yield "entropy_minimised"
 
 
 def ppo_clip_uses_max(loss: Any) -> bool:
@@ -64,6 +75,28 @@ def lowers_likelihood(loss: Any) -> bool:
     if not len(chosen) or chosen[0] < 0 or (chosen != chosen[0]).any():
         return False
     return bool(((found != 0).sum(classes.axis) <= 1).all())  # one class of a sample
+
+
+def lowers_entropy(loss: Any) -> bool:
+    """Return whether a loss falls with the entropy of a policy: what was chosen is to grow or to
+    fall by its worth. That of a classifier may be meant to fall."""
+    nodes = [*nodes_of(loss.grad_fn, _MANY_NODES)]
+    products = [each for each in nodes if _is_share_times_its_logarithm(each)]
+    if not products or _sign(loss, products[0]) >= 0:
+        return False
+    chosen = [each for each in nodes if name_of(each) == autograd.GATHER][:_CHOICES]
+    worth = (gradient_of(loss, each) for each in chosen)
+    return any(e is not None and bool((e < 0).any() & (e > 0).any()) for e in worth)
+
+
+def _is_share_times_its_logarithm(node: Any) -> bool:
+    """Return whether it gives the terms of an entropy, also those of ``torch.distributions``."""
+    if name_of(node) != autograd.MUL:
+        return False
+    given = [before_views(each) for each in inputs_of(node)]
+    given = [inputs_of(e)[0] if name_of(e) == autograd.CLAMP else e for e in given]
+    shares = [name_of(each) == autograd.SOFTMAX for each in given]
+    return sum(shares) == 1 and all(map(has_shares, given))
 
 
 def _sign(loss: Any, node: Any) -> int:
