@@ -13,10 +13,12 @@ from tocsin_hooks.guard import Report
 
 ARGUMENTS = ("x", "y", "y_pred")
 WEIGHTS = "sample_weight"
+LOSS = "loss"
 
 Given = Mapping[str, Any]
 """A batch: what is known of ``x``, ``y`` and ``y_pred``, each a tensor, or a list or mapping of
-tensors, the weights of its samples, and whether the model is ``training``."""
+tensors, the weights of its samples, whether the model is ``training``, and with PyTorch the
+``loss`` that is minimised."""
 
 Listener = Callable[[Any, Given], None]
 """Gets the model and a batch."""

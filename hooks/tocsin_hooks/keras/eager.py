@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Listener
+from tocsin_hooks.keras.batches import ARGUMENTS, LOSS, WEIGHTS, Listener
 
 
 class EagerWatch:
-    """Passes the arguments of a model's ``compute_loss`` on."""
+    """Passes the arguments of a model's ``compute_loss`` on, and what it gives."""
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -28,9 +28,11 @@ class EagerWatch:
 
         @functools.wraps(compute)
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
+            loss = compute(*args, **kwargs)
             with Guard(trouble, "a batch of Keras is not captured"):
-                listener(model, {**dict(zip((*ARGUMENTS, WEIGHTS), args, strict=False)), **kwargs})
-            return compute(*args, **kwargs)
+                given = {**dict(zip((*ARGUMENTS, WEIGHTS), args, strict=False)), **kwargs}
+                listener(model, {**given, LOSS: loss})
+            return loss
 
         self._model, self._own = model, compute_loss
         self._before = vars(model).get("compute_loss")  # the script's own

@@ -12,20 +12,23 @@ from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
+from tocsin_hooks.keras.batches import ARGUMENTS, LOSS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
 from tocsin_hooks.keras.losses import compares_all
 from tocsin_hooks.keras.weighted import are_upside_down, drawn_by_weight
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.capture.captured import CurrentStep
+from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.contracts.findings import Findings
+from tocsin_hooks.torch.contracts.graphs import LossGraphs
 from tocsin_hooks.torch.contracts.inputs import InputContracts
 from tocsin_hooks.torch.contracts.losses import LossContracts
+from tocsin_hooks.torch.contracts.undefined import undefined_in
 from tocsin_hooks.torch.dispatcher import Dispatcher
-from tocsin_hooks.torch.events import LossComputed, PassBegins, SavedStepEnds
+from tocsin_hooks.torch.events import Backward, LossComputed, PassBegins, SavedStepEnds
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_INPUTS = 8
@@ -49,7 +52,9 @@ class EagerChecks:
         self._samples = SeenSamples(self._step)
         self._found = Findings(self._step)
         self._events = Dispatcher(hook.trouble)
-        self._events.add(LossContracts(self._found), InputContracts(self._found))
+        self._events.add(
+            LossContracts(self._found), InputContracts(self._found), LossGraphs(self._found)
+        )
         self._compared = 0  # of them
         self._weighted = False  # samples, in training
         self._looks = Counter[str]()  # at losses of the script's own, by the output
@@ -109,11 +114,20 @@ class EagerChecks:
                 self._looks[loss.output] += 1
                 if compares_all(loss.of, loss.target, loss.outputs[0].detach()):
                     self._found("broadcast_difference")
+            if isinstance(loss, OtherLoss) and self._step.trains:
+                self._check_graph(given.get(LOSS), loss.outputs)
         weights = given.get(WEIGHTS)
         if weights is not None and self._step.trains and self._upside_down < _TIMES:
             self._upside_down += are_upside_down(*map(_array, (given.get("y"), weights)))
             if self._upside_down == _TIMES:
                 self._found("class_weights_inverted")
+
+    def _check_graph(self, loss: Any, outputs: list[Any]) -> None:
+        """Check what is minimised, of which the script computes a part."""
+        if getattr(loss, "grad_fn", None) is not None:
+            self._events.tell(Backward, loss, outputs, GivenInputs())
+            for _, contract in undefined_in(loss):
+                self._found(contract)
 
     def _look(self, loss: LossCall | OtherLoss) -> None:
         if isinstance(loss, LossCall):

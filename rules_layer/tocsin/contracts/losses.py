@@ -217,4 +217,11 @@ LOSSES = (
         "it or its gradient is infinite or NaN, and so are the weights after the update",
         "add a small number to the argument, such as 1e-8, and make it positive: clamp or softplus",
     ),
+    Contract(
+        "division_by_zero",
+        Severity.CRITICAL,
+        "the loss divides by 0",
+        "it or its gradient is infinite or NaN, and so are the weights, even if it is left out",
+        "make the divisor positive first, as by clamp(min=1e-8), or leave out what has none",
+    ),
 )

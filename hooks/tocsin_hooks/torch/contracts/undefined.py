@@ -1,25 +1,32 @@
-"""Logarithms and square roots of 0, and of negative numbers, on the way to a loss."""
+"""Logarithms, square roots and quotients that are not finite, on the way to a loss."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import autograd, events
-from tocsin_hooks.torch.autograd import argument_of, inputs_of, name_of, result_of
+from tocsin_hooks.torch.autograd import argument_of, divisor_of, inputs_of, name_of, result_of
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
-_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
+_NAMES = ("log", "sqrt", "div", "divide", "true_divide", "__truediv__")
+_LIMITED = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in _NAMES
+    if hasattr(owner, name)
+)
 _MOST_CALLS = 64  # of a loss
 _MOST_NODES = 500
 _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
 
 
 class UndefinedValues:
-    """Remembers where a script takes logarithms and square roots until gradients are computed.
+    """Remembers where a script divides, and takes logarithms and roots, until gradients come.
 
     Reads the arguments, so it waits for the device.
     """
@@ -38,12 +45,20 @@ class UndefinedValues:
         loss, calls, self._calls = event.loss, self._calls, {}
         if not calls or not isinstance(loss, torch.Tensor):
             return
-        for node in nodes_of(loss.grad_fn, _MOST_NODES):
-            if node in calls and (contract := _broken_by(node, loss)) is not None:
+        for node, contract in undefined_in(loss):
+            if node in calls:
                 self._found(contract, calls[node])
 
     def loss_forgotten(self, _: events.LossForgotten) -> None:
         self._calls.clear()
+
+
+def undefined_in(loss: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the nodes of a loss that give or will give what is not finite, each with its
+    contract."""
+    for node in nodes_of(loss.grad_fn, _MOST_NODES):
+        if (contract := _broken_by(node, loss)) is not None:
+            yield node, contract
 
 
 def _are_roots_of_less(roots: Any) -> Any:
@@ -56,6 +71,9 @@ def _broken_by(node: Any, loss: Any) -> str | None:
     if name_of(node) == autograd.SQRT:
         found = result_of(node)
         return "sqrt_of_zero" if found is not None and bool(_are_roots_of_less(found)) else None
+    if name_of(node) == autograd.DIV:
+        divisor = divisor_of(node)
+        return "division_by_zero" if divisor is not None and bool((divisor == 0).any()) else None
     if name_of(node) != autograd.LOG:
         return None
     argument = argument_of(node)
