@@ -39,7 +39,7 @@ _NAMED = {
         "LossGap TrainEvalOverlap label_among_inputs labels_copied labels_equal_inputs "
         "targets_not_shifted targets_shifted_twice sees_future_tokens"
     ),
-    "mixed": "samples_mixed attention_over_queries axes_not_permuted",
+    "mixed": "samples_mixed attention_over_queries axes_not_permuted positions_along_batch",
     "mode": (
         "FirstEpochGap eval_mode_while_training train_mode_while_evaluating "
         "dropout_in_evaluation dropout_too_large dropout_on_output batch_norm_momentum_too_large "
@@ -91,7 +91,7 @@ _NAMED = {
         "parameter_in_no_optimizer layer_not_registered part_detached frozen_random_weights "
         "learning_rate_zero no_gradient update_without_backward training_step_returns_none"
     ),
-    "undefined": "log_of_zero sqrt_of_zero eps_zero_in_half_precision",
+    "undefined": "log_of_zero sqrt_of_zero division_by_zero eps_zero_in_half_precision",
     "worse": (
         f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion likelihood_minimised"
     ),

@@ -19,6 +19,7 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
 from tocsin_hooks.leaks import column_of
 from tocsin_hooks.looks import contract_name
+from tocsin_hooks.permuted import is_permuted
 from tocsin_hooks.script_line import script_line
 
 _DIFFERENCES = frozenset({"huber", "logcosh", "meanabsoluteerror", "meansquarederror"})
@@ -135,6 +136,8 @@ def _broken_by_layers(model: Any) -> Iterator[str]:
     for layer in getattr(model, "layers", ()):
         if isinstance(layer, keras.layers.Dropout) and layer.rate >= _MOST_DROPPED:
             yield "dropout_too_large"
+        if isinstance(layer, keras.layers.Reshape) and _moves_axes(layer):
+            yield "axes_not_permuted"
         penalty = getattr(getattr(layer, "kernel_regularizer", None), "l2", None)
         if penalty is not None and float(penalty) >= _MOST_PENALTY:
             yield "weight_decay_too_large"
@@ -149,6 +152,12 @@ def _next_layers(layer: Any) -> list[Any]:
 
 def _has_kernel(layer: Any) -> bool:
     return getattr(layer, "kernel", None) is not None
+
+
+def _moves_axes(layer: Any) -> bool:
+    before, after = getattr(layer, "input", None), getattr(layer, "output", None)
+    shapes = [tuple(getattr(each, "shape", (None,)))[1:] for each in (before, after)]
+    return all(None not in each for each in shapes) and is_permuted(*shapes)
 
 
 def _goes_elsewhere(layer: Any, output: Any) -> bool:

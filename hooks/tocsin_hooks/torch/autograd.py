@@ -193,6 +193,11 @@ def is_view(tensor: Any) -> bool:
     return bool(getattr(tensor, "_is_view", bool)())
 
 
+def base_of(tensor: Any) -> Any:
+    """Return the tensor that another one is a view of; None if it is none."""
+    return getattr(tensor, "_base", None)
+
+
 backward_pass: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 """Gives the number of the backward pass that runs in this thread; -1 outside of one."""
 

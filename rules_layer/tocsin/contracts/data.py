@@ -42,6 +42,13 @@ DATA = (
         "look for a wrong axis: batch_first of attention and recurrent layers, view, softmax",
     ),
     Contract(
+        "positions_along_batch",
+        Severity.WARNING,
+        "a table of positions is added along the batch, and attention goes along the other axis",
+        "all tokens of a sample get the same position: their order is lost",
+        "give the table the shape (1, positions, features) where samples come first",
+    ),
+    Contract(
         "sees_future_tokens",
         Severity.CRITICAL,
         "the prediction of the next token depends on that token",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin_hooks.permuted import is_permuted
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.contracts.axes import is_permuted
 from torch import nn
 
 from tests.frameworks.in_torch.runs import contracts, update

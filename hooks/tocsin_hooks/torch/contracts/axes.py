@@ -3,21 +3,23 @@ axis."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 
+from tocsin_hooks.permuted import is_permuted
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import events
-from tocsin_hooks.torch.autograd import inputs_of, parameter_of
+from tocsin_hooks.torch.autograd import base_of, inputs_of, parameter_of
 from tocsin_hooks.torch.calls.recorded_call import parts_of_index
 from tocsin_hooks.torch.contracts.findings import Findings
 
 _VIEWS = frozenset({"reshape", "view"})
 _SOFTMAXES = frozenset({"softmax"})
 _PRODUCTS = frozenset({"__matmul__", "__rmatmul__", "bmm", "einsum", "matmul"})
+_SUMS = frozenset({"__add__", "__radd__", "add"})
+_ATTENTION = {"multi_head_attention_forward": 0, "scaled_dot_product_attention": -2}
+"""Functions, and the axis along which their first argument has queries."""
 _LAYERS = frozenset({"layer_norm", "linear"})
 _KEEPS_WEIGHTS = frozenset({"bfloat16", "clone", "contiguous", "dropout", "float", "half", "to"})
 _MOST_FOLLOWED = 256  # tensors of a forward pass
@@ -45,6 +47,8 @@ class Axes:
     * Attention gives each query shares of the keys. Shares that are 1 along another axis than the
       one that the product with the values sums up are no such shares. Those of other origin than a
       product, as of a gate or of clusters, are left alone.
+    * A table whose first rows are added to samples, of which each has positions, is one of
+      positions. So attention goes along the axis of samples, too; else they were confused.
     """
 
     def __init__(self, found: Findings) -> None:
@@ -54,6 +58,7 @@ class Axes:
         self._weights: dict[int, _Weights] = {}
         self._views: dict[int, _View] = {}
         self._confused = set[str]()
+        self._tables: dict[int, str] = {}  # lines, by the length of the other axis
 
     def model_called(self, event: events.ModelCalled) -> None:
         if event.trains and event.first:
@@ -67,6 +72,7 @@ class Axes:
         self._looks = False
         self._products, self._weights, self._views = {}, {}, {}
         self._confused = set()
+        self._tables = {}
 
     def pass_ends(self, _: events.PassEnds) -> None:
         for place in self._confused:
@@ -84,8 +90,12 @@ class Axes:
         name, given = getattr(event.function, "__name__", ""), args[0]
         if name == "__getitem__":
             self._indexed(given, args[1])
+        elif name in _ATTENTION and isinstance(given, torch.Tensor):
+            self._attends(given.shape[_ATTENTION[name]])
         if not isinstance(found, torch.Tensor) or not found.is_floating_point():
             return
+        if name in _SUMS:
+            self._added(args)
         if name in _PRODUCTS:
             self._multiplied(name, args, found)
         elif not isinstance(given, torch.Tensor):
@@ -99,6 +109,20 @@ class Axes:
                 self._weights[id(found)] = weights
         else:
             self._follow(name, args, found)
+
+    def _added(self, args: Any) -> None:
+        """Remember a sum of (A, B, C) with the first rows of a table, of shape (A, 1, C)."""
+        if len(args) != 2 or not all(isinstance(each, torch.Tensor) for each in args):
+            return
+        one, part = sorted(args, key=torch.numel, reverse=True)
+        rows, others, width = one.shape if one.dim() == 3 else (0, 0, 0)
+        table = base_of(part) if part.shape == (rows, 1, width) else None
+        if rows != others > 1 and table is not None and table.is_leaf and len(table) > rows:
+            self._tables[others] = script_line()
+
+    def _attends(self, queries: int) -> None:
+        if (place := self._tables.pop(queries, None)) is not None:
+            self._found("positions_along_batch", place)
 
     def _indexed(self, given: Any, index: Any) -> None:
         """Record that a slice was taken to shift a sequence."""
@@ -120,6 +144,8 @@ class Axes:
             if summed and weights.axis not in summed:
                 self._confused.add(weights.place)
         self._products[id(found)] = found
+        if found.dim() > 2 and found.shape[-1] == found.shape[-2]:
+            self._attends(found.shape[-1])
 
     def _follow(self, name: str, args: Any, found: Any) -> None:
         weights = self._weights.get(id(args[0]))
@@ -135,35 +161,6 @@ class Axes:
             if id(each) in self._products and each.shape == found.shape:
                 self._products[id(found)] = found
                 return
-
-
-def is_permuted(before: Any, after: Any) -> bool:
-    """Return whether a view moves an axis past others. Ignores axes of length 1.
-
-    It is so where an axis that is neither divided nor joined has another stride. The last two are
-    left alone where one is a multiple of the other: heads may have been moved to the samples.
-    """
-    if 0 in before:
-        return False
-    for one, other, ends in _groups(before, after):
-        if len(one) == len(other) == 2 and ends and max(one) % min(one) == 0:
-            continue
-        if any(one.count(each) == other.count(each) == 1 for each in one):
-            return True
-    return False
-
-
-def _groups(before: Any, after: Any) -> Iterator[tuple[list[int], list[int], bool]]:
-    """The smallest groups of axes whose numbers stay together, where both have several axes; and
-    whether it is the last group."""
-    given = [each for each in before if each != 1]
-    found = [each for each in after if each != 1]
-    while given and found:
-        one, other = [given.pop(0)], [found.pop(0)]
-        while (fewer := math.prod(one) < math.prod(other)) or math.prod(one) > math.prod(other):
-            (one if fewer else other).append((given if fewer else found).pop(0))
-        if len(one) > 1 and len(other) > 1:
-            yield one, other, not given
 
 
 def _is_parameter(factor: Any) -> bool:

@@ -615,3 +615,39 @@ class TestCompiledSteps:
             x = np.ones((64, width), np.float32)
             model.fit(x, x[:, 0], batch_size=16, verbose=0, callbacks=[callback()])
             assert "inputs" not in trial().tensor_names()
+
+
+def naive(y, p):
+    """The cross-entropy of two classes, as it is written in books."""
+    return -keras.ops.mean(y * keras.ops.log(p) + (1 - y) * keras.ops.log(1 - p))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_a_logarithm_in_a_loss_of_the_script(callback, samples, contracts, scale):
+    """The graph of a loss is there with PyTorch only."""
+    x, scores = samples
+    model = model_of(1, "sigmoid", naive)
+    y = labels_of("first", scores)[:, None]
+    model.fit(x * scale, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    found = {"log_of_zero"} if scale > 1 and TORCH else set()
+    assert contracts() == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((12, 2), set()), ((4, 3, 2), set()), ((2, 12), {"axes_not_permuted"})],
+)
+def test_a_reshape_that_moves_axes(callback, samples, contracts, shape, expected):
+    x, scores = samples
+    model = keras.Sequential(
+        [
+            keras.layers.Dense(24),
+            keras.layers.Reshape((4, 3, 2)),
+            keras.layers.Reshape(shape),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    model.fit(x, scores[:, 0], batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == expected
