@@ -30,9 +30,9 @@ MODES = (
     Contract(
         "dropout_too_large",
         Severity.WARNING,
-        "dropout drops 85 % of a layer or more",
+        "dropout drops 85 % of a layer or more, or the only unit of a layer",
         "almost no signal is left; its argument is the share to drop, not to keep",
-        "use 0.1 to 0.5",
+        "use 0.1 to 0.5, and layers of many units",
     ),
     Contract(
         "dropout_on_output",

@@ -165,11 +165,26 @@ FAULTS = {
         net(4, nn.Softmax(1)),
         lambda m, x, y: -(F.one_hot(y, 4) * (m(1e3 * x)).log()).sum(1).mean(),
     ),
-    "log_of_zero of a negative number": (net(1), lambda m, x, y: m(x).log().mean()),
-    "sqrt_of_zero or of a negative number": (net(1), lambda m, x, y: m(x).sqrt().mean()),
+    "log_of_zero of a negative number": (
+        net(1),
+        lambda m, x, y: (m(x) * x[:, :1]).log().mean(),
+    ),
+    "sqrt_of_zero or of a negative number": (
+        net(1),
+        lambda m, x, y: (m(x) * x[:, :1]).sqrt().mean(),
+    ),
     "sqrt_of_zero": (
         net(2),
         lambda m, x, y: ((m(x)[:, None] - m(x)).square().sum(-1).sqrt() - 1).square().mean(),
+    ),
+    "division_by_zero": (net(1), lambda m, x, y: (m(x)[:, 0] / (x[:, 0] > 0).float()).mean()),
+    "division_by_zero that is left out": (
+        net(1),
+        lambda m, x, y: (m(x)[:, 0] / (n := (x[:, 0] > 0).float())).where(n > 0, 0.0).mean(),
+    ),
+    "dropout_too_large for the only unit": (
+        net(1, nn.Dropout(0.5), nn.Linear(1, 4)),
+        lambda m, x, y: F.cross_entropy(m(x), y),
     ),
     "broadcast_difference of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
     "broadcast_difference of quantiles that are joined": (
@@ -207,6 +222,10 @@ FAULTS = {
     "broadcast_product of weights": (
         net(1),
         lambda m, x, y: ((m(x) - y[:, None]).square() * (1.0 + y)).mean(),
+    ),
+    "broadcast_product of a column of labels": (
+        net(1),
+        lambda m, x, y: (y[:, None] * m(x)[:, 0].square()).mean(),
     ),
     "probabilities_as_logits": (
         net(4, nn.Softmax(1)),
@@ -591,6 +610,10 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
         -(m(x).log_softmax(1).gather(1, y[:, None])[:, 0] * x[:, 3]).mean()
     ),
     "roots of positive numbers": lambda m, x, y: F.softplus(m(x)).sqrt().mean(),
+    "quotients of positive numbers": lambda m, x, y: (
+        m(x)[:, 0] / (x[:, 0] > 0).float().clamp(min=1e-8) * 1e-8 + m(x)[:, 1] / 0.5
+    ).mean(),
+    "a column of weights for each class": lambda m, x, y: (y[:, None] * m(x).square()).mean(),
     "shares of classes": lambda m, x, y: F.cross_entropy(
         m(x), (one_hot(y, 4) + one_hot(3 - y, 4)) / 2
     ),
@@ -1050,6 +1073,62 @@ class LastState(nn.Module):
 def test_the_axis_of_time(batch_first: bool, run: Path) -> None:
     model = nn.Sequential(nn.Unflatten(1, (4, 2)), LastState(batch_first=batch_first))
     assert set(train(run, model, classify)) == (set() if batch_first else {"samples_mixed"})
+
+
+class Reader(nn.Module):
+    """Classes of the four columns of a picture, by a recurrent layer over them."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(2, 8, batch_first=batch_first)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, pictures: Any) -> Any:
+        columns = pictures[:, 0].permute(2, 0, 1)
+        return self.head(self.cell(columns)[0]).permute(1, 2, 0)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_axis_of_the_columns_of_pictures(batch_first: bool, run: Path) -> None:
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        pictures = x.view(-1, 1, 2, 4)
+        return F.cross_entropy(model(pictures), (pictures[:, 0] > 0).sum(1))
+
+    found = train(run, Reader(batch_first=batch_first), loss)
+    assert set(found) == ({"samples_mixed"} if batch_first else set())
+
+
+class Positions(nn.Module):
+    """Attention over four steps of two numbers, with a table of positions."""
+
+    def __init__(self, *, over_batch: bool, batch_first: bool = True) -> None:
+        super().__init__()
+        table = torch.randn(64, 2)
+        self.register_buffer("table", table[:, None] if over_batch else table[None])
+        self.over_batch, self.batch_first = over_batch, batch_first
+        self.attention = nn.MultiheadAttention(2, 1, batch_first=batch_first)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = x.view(-1, 4, 2) if self.batch_first else x.view(-1, 4, 2).transpose(0, 1)
+        x = x + (self.table[: len(x)] if self.over_batch else self.table[:, : x.shape[1]])
+        x = self.attention(x, x, x)[0]
+        return self.head((x if self.batch_first else x.transpose(0, 1)).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("over_batch", "batch_first", "expected"),
+    [
+        (True, True, {"positions_along_batch"}),
+        (False, True, set()),
+        (True, False, set()),  # steps stand before samples
+    ],
+)
+def test_the_axis_of_positions(
+    over_batch: bool, batch_first: bool, expected: set[str], run: Path
+) -> None:
+    model = Positions(over_batch=over_batch, batch_first=batch_first)
+    assert set(train(run, model, classify)) == expected
 
 
 class Packed(LastState):

@@ -137,8 +137,9 @@ def goes_across(one: Any, other: Any, samples: int) -> bool:
 
 def _is_no_choice(one: Any, other: Any) -> bool:
     """Return whether no axis was put in to combine them: who compares each with each does that. But
-    a layer ends with an axis of one channel, and so do masks that are read so."""
+    a layer ends with an axis of one channel, and so do labels and masks that are read so."""
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
         return more.grad_fn is not None and not makes_room(more.grad_fn)
-    return more.dim() >= _OF_MAPS and not is_view(more) and fewer.grad_fn is not None
+    column = more.dim() == 2 or (more.dim() >= _OF_MAPS and not is_view(more))
+    return column and fewer.grad_fn is not None

@@ -174,7 +174,8 @@ class Dropouts:
             return
         if event.found.grad_fn is not None:  # else the inputs are dropped, which need no gradients
             self._nodes.add(event.found.grad_fn)
-        if event.share >= _MOST_DROPPED:
+        is_one = event.found.dim() == 2 and event.found.shape[1] == 1 < len(event.found)
+        if event.share >= _MOST_DROPPED or (is_one and event.found.grad_fn is not None):
             self._found("dropout_too_large")
 
     def loss_computed(self, event: events.LossComputed) -> None:
