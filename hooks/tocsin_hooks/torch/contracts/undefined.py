@@ -13,13 +13,8 @@ from tocsin_hooks.torch.autograd import argument_of, divisor_of, inputs_of, name
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
-_NAMES = ("log", "sqrt", "div", "divide", "true_divide", "__truediv__")
-_LIMITED = frozenset(
-    getattr(owner, name)
-    for owner in (torch, torch.Tensor)
-    for name in _NAMES
-    if hasattr(owner, name)
-)
+_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
+_LIMITED |= {torch.div, torch.Tensor.div, torch.true_divide, torch.Tensor.__truediv__}
 _MOST_CALLS = 64  # of a loss
 _MOST_NODES = 500
 _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
@@ -37,7 +32,8 @@ class UndefinedValues:
 
     def called(self, event: events.Called) -> None:
         node = getattr(event.found, "grad_fn", None) if event.function in _LIMITED else None
-        if node is not None and len(self._calls) < _MOST_CALLS:
+        by_tensor = any(isinstance(each, torch.Tensor) for each in event.args[-1:])
+        if node is not None and by_tensor and len(self._calls) < _MOST_CALLS:
             self._calls[node] = script_line()
 
     def backward(self, event: events.Backward) -> None:
