@@ -9,7 +9,7 @@ _STUCK = "NoSkill NoBetterThanGuessing LossNotDecreasing Underfitting Evaluation
 _ROUNDS = "learning_rate_times_rounds_too_small rounds_too_few"
 
 _NAMED = {
-    "actions": "actions_resampled ppo_clip_uses_max",
+    "actions": "actions_resampled entropy_minimised ppo_clip_uses_max",
     "broadcast": "broadcast broadcast_difference broadcast_product",
     "cancel": "errors_cancel",
     "clip": "UpdateTooSmall WeightUpdateRatio FrozenParameters LearningRateTooSmall",
