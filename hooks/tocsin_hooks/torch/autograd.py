@@ -20,7 +20,7 @@ ABS, CLAMP = "AbsBackward0", "ClampBackward1"
 ADD, SUB = "AddBackward0", "SubBackward0"
 CAT, STACK = "CatBackward0", "StackBackward0"
 EXP, LOG = "ExpBackward0", "LogBackward0"
-EXPAND = "ExpandBackward0"
+EXPAND, TO_DTYPE = "ExpandBackward0", "ToCopyBackward0"
 HUBER_LOSS = "HuberLossBackward0"
 CONVOLUTION = "ConvolutionBackward0"
 INDEX, GATHER = "IndexBackward0", "GatherBackward0"
@@ -37,9 +37,7 @@ SELECT, SLICE = "SelectBackward0", "SliceBackward0"
 SMOOTH_L1_LOSS = "SmoothL1LossBackward0"
 SOFTMAX, SOFTPLUS = "SoftmaxBackward0", "SoftplusBackward0"
 SQRT, TANH = "SqrtBackward0", "TanhBackward0"
-TO_DTYPE = "ToCopyBackward0"
-VECTOR_NORM = "LinalgVectorNormBackward0"
-WHERE = "WhereBackward0"
+VECTOR_NORM, WHERE = "LinalgVectorNormBackward0", "WhereBackward0"
 MATRIX_PRODUCT = "MmBackward0"
 MATRIX_PRODUCTS = frozenset({"BmmBackward0", MATRIX_PRODUCT})
 MAXIMA_OF_AXES = frozenset({"AmaxBackward0", "MaxBackward0"})
@@ -186,11 +184,6 @@ def viewed_shape(node: Any) -> tuple[int, ...] | None:
 def version_of(tensor: Any) -> int:
     """Return how often a tensor was changed in place."""
     return 0 if tensor.is_inference() else getattr(tensor, "_version", 0)
-
-
-def is_view(tensor: Any) -> bool:
-    """Return whether a tensor is a view of another tensor."""
-    return bool(getattr(tensor, "_is_view", bool)())
 
 
 def base_of(tensor: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch import events
-from tocsin_hooks.torch.autograd import is_view, makes_room
+from tocsin_hooks.torch.autograd import base_of, makes_room
 from tocsin_hooks.torch.contracts.findings import Findings
 from tocsin_hooks.torch.graph import is_summed, nodes_of
 
@@ -141,5 +141,5 @@ def _is_no_choice(one: Any, other: Any) -> bool:
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
         return more.grad_fn is not None and not makes_room(more.grad_fn)
-    column = more.dim() == 2 or (more.dim() >= _OF_MAPS and not is_view(more))
+    column = more.dim() == 2 or (more.dim() >= _OF_MAPS and base_of(more) is None)
     return column and fewer.grad_fn is not None
