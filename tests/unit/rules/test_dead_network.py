@@ -78,3 +78,10 @@ def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
 )
 def test_what_keeps_it_constant(steps: Iterable[Step], expected: str) -> None:
     assert judged(DeadNetwork(), steps)[-1].detail.startswith(expected)
+
+
+@pytest.mark.parametrize("peak", [1.6, 2.0, 2.5, 4.0])
+def test_a_rate_that_killed_it_is_named(peak: float) -> None:
+    found = judged(DeadNetwork(), run([1.6, 1.5, 1.5, peak, *[1.6] * 12], from_save=3))[-1]
+    named = "it died as that rose from 1.6 to" in found.detail
+    assert (found.outcome, named) == (VIOLATION, peak >= 2.5)

@@ -16,6 +16,7 @@ from tocsin.rules.layers._units import activations, layer_units
 
 _ROWS = 8  # fewer samples show no variation
 _LATELY = 5  # saves whose median loss is compared
+_ROSE = 1.5  # times the first loss
 
 
 @register
@@ -31,7 +32,8 @@ class DeadNetwork(Rule):
     and a dead branch beside a living one do not fire. Ignores saves with identical samples.
 
     The finding says whether the output was constant from the first save on, before training could
-    kill the network, and whether it is exactly 0, as after a ReLU.
+    kill the network, and whether it is exactly 0, as after a ReLU. If it died with a loss that was
+    half as large again as at first, the learning rate was too large.
 
     Parameters
     ----------
@@ -76,14 +78,16 @@ class DeadNetwork(Rule):
         loss = rounded(fmean(losses)) if losses else None
         dead = [tensor for tensor, is_dead in seen if is_dead]
         if not dead or (len(dead) < len(seen) and seen[0][0].role is Role.PREDICTION):
-            return {"lived": state.get("lived") is not False}, measured(HEALTHY, 0, self.saves)
+            lives = {"lived": state.get("lived") is not False, "begun": state.get("begun", loss)}
+            return lives, measured(HEALTHY, 0, self.saves)
         first, last = state.get("first", []), [*state.get("last", []), loss][-_LATELY:]
         saves = state.get("saves", 0) + 1
         first = [*first, loss] if len(first) < _LATELY else first
         lived = state.get("lived")  # None until it varies, or is constant for long enough
         if lived is None and saves >= self.saves:
             lived = False
-        after = {"saves": saves, "first": first, "last": last, "lived": lived}
+        begun = state.get("begun") or 0.0
+        after = {"saves": saves, "first": first, "last": last, "lived": lived, "begun": begun}
         if saves < self.saves:
             return after, measured(UNDECIDED, saves, self.saves)
         if _improves(first, last):
@@ -91,6 +95,11 @@ class DeadNetwork(Rule):
         same = "0" if _is_zero(dead[0]) else "the same"
         since = f"in each of the last {saves} saves" if lived else "from the first save on"
         detail = f"{dead[0].name} is {same} for all samples {since}, and the loss does not improve"
+        most = max((each for each in first if each is not None), default=0.0)
+        if lived and 0 < _ROSE * begun < most:
+            detail += (
+                f"; it died as that rose from {begun:.3g} to {most:.3g}: the rate is too large"
+            )
         found = violation(Reason.CONSTANT, detail, dead[0], saves=saves)
         return after, measured(found, saves, self.saves)
 
