@@ -40,8 +40,9 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_elsewhere(module: Any) -> bool:
-    """Return whether a forward pass is none of the training's: a replica's, or one that is
-    recorded, or transformed."""
+    """Return whether a forward pass is not part of the training: it is a replica's, traced, or
+    transformed.
+    """
     return is_replica(module) or torch.jit.is_tracing() or is_transforming()
 
 

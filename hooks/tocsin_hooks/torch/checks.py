@@ -1,4 +1,4 @@
-"""Checks and comparisons of what a training computes its losses from."""
+"""Runs checks and comparisons on the tensors from which a training computes its losses."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _MOST_CALLS = 256  # after a pass that is one of many, among which its loss is l
 
 
 class Checks:
-    """Looks at calls of losses during forward passes and until gradients are computed, and tells
-    checks what happens.
+    """Watches calls of loss functions from the forward pass to the backward pass, and sends events
+    to the checks.
 
     Where two optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing
     is compared there.
@@ -86,7 +86,7 @@ class Checks:
 
     @property
     def _is_due(self) -> bool:
-        """Return whether calls of this pass are looked at, here or by the checks of a user."""
+        """Return whether Tocsin's checks or those of a user need the calls of this pass."""
         return self._when.is_due or (self._custom is not None and self._custom.hears_losses)
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
@@ -125,15 +125,16 @@ class Checks:
 
     @property
     def look(self) -> bool:
-        """Return whether anything looks at steps that are not saved."""
+        """Return whether a check needs steps that are not saved."""
         custom = self._custom is not None and self._custom.look
         every_step = self._when.is_every_step
         return every_step or custom or self._agreement.look or self._copies.look
 
     @property
     def values_actions(self) -> bool:
-        """Return whether what is trained draws actions, as a policy does, or learns their values
-        from a copy of itself, as where they were recorded before."""
+        """Return whether the model draws actions, as a policy does, or learns their values from a
+        copy of itself.
+        """
         return self._losses.draws or self._copies.are_known
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
@@ -239,7 +240,7 @@ class Checks:
         self._step.loss_kind = COMPETING
 
     def pause(self) -> None:
-        """Look at nothing until the next forward pass has ended."""
+        """Stop watching until the next forward pass has ended."""
         self._window.close()
         self._spread.close()
         self.events.tell(events.PassForgotten)
@@ -251,12 +252,12 @@ class Checks:
         self._losses.forget()
 
     def training_ends(self, root: Any) -> None:
-        """No step comes after the one in hand. The model may be gone."""
+        """Handle the end of the training, after the current step. The model may be gone."""
         self.events.tell(events.TrainingEnds, root)
 
     @property
     def has_more(self) -> bool:
-        """Return whether something was found that no saved step holds."""
+        """Return whether there are findings that no saved step has."""
         contracts = self._wanted.contracts and self._found.has_more
         return contracts or (self._custom is not None and self._custom.has_more)
 

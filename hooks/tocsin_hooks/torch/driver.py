@@ -1,4 +1,6 @@
-"""A TorchHook driven by those who know better than PyTorch's hooks when a model is called."""
+"""A TorchHook whose steps a trainer sets, because it knows better than PyTorch's hooks when a model
+is called.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _FEWEST_OF_PARTS = 2  # calls for each update
 
 
 class EvaluationDetector:
-    """Says of each forward pass that trains nothing whether a step of EVAL begins with it.
+    """Decides for each forward pass that trains nothing whether a step of EVAL begins with it.
 
     An evaluation is all such passes until the model is trained again. A pass is *doubtful* if so
     may act a policy, or samples be generated: in training mode, or with a single sample. A step of

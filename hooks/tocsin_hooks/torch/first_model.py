@@ -139,7 +139,7 @@ class FirstModel:
         say(f"{class_name(unwrapped(model))} is captured{run}")
 
     def _move(self, model: Any) -> None:
-        """Go on with another model in the same run."""
+        """Continue with another model in the same run."""
         before, hook = self._model, self._hook
         if hook is None:
             return
@@ -158,6 +158,6 @@ class FirstModel:
 
 
 def say(message: str) -> None:
-    """One line for whoever has started us; of several processes the first one speaks."""
+    """Print a line for the user; with several processes, only the first one prints."""
     if os.environ.get("RANK", "0") == "0":
         print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - a command

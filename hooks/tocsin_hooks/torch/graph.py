@@ -99,8 +99,7 @@ def is_weighted(loss: Any, node: Any) -> bool:
 
 
 def terms_of(loss: Any) -> Iterator[Any]:
-    """Return the nodes that a loss is a sum of, with weights: errors, such as squares, and
-    others."""
+    """Return the nodes that a loss is a weighted sum of: errors, such as squares, and others."""
 
     def passes(found: Any) -> bool:
         return not is_error(found) and _is_of(_SUMS | _WEIGHTS, found)
@@ -187,7 +186,8 @@ def is_maximum(node: Any) -> bool:
 
 def is_gap(loss: Any) -> bool:
     """Return whether a loss is the difference of two means that are computed in the same way, as of
-    the energies of data and of samples, beside other terms: it has no level that is good."""
+    the energies of data and of samples, beside other terms: its value does not show progress.
+    """
     waiting = [loss.grad_fn]
     while waiting:
         node = waiting.pop()

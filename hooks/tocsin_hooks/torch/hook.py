@@ -1,4 +1,4 @@
-"""The hook for PyTorch: what a training script talks to."""
+"""The hook for PyTorch, and its methods for training scripts."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class TorchHook:
 
     @_guarded
     def detach(self) -> None:
-        """End the capture; the run goes on to be open. Later calls do nothing."""
+        """End the capture; the run stays open. Later calls do nothing."""
         release, self._release = self._release, _nothing
         release()
 

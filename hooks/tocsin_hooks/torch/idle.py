@@ -1,4 +1,4 @@
-"""Steps of training that go as the steps before, and that nothing looks at: they cost nothing."""
+"""Skips the events of training steps that no check needs: these steps cost almost nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVENT = 5e-6  # seconds of CPU time that an event takes which is skipped
 
 
 class IdleSteps:
-    """Skips events that do what they did before in the same place, while no step is saved.
+    """Skips events that repeat the sequence of earlier steps, while no step is saved.
 
     ``skips`` is asked first at each event. At first it only learns which event comes after which,
     and whether a step of training begins with it. Once ``follow`` says that nothing looks at the
@@ -129,7 +129,7 @@ class IdleSteps:
             self._needed = self._sure
 
     def never(self) -> None:
-        """The event in hand is not to be skipped where it comes again."""
+        """Do not skip the current event when it occurs again at this place."""
         if not self.repeats:
             self._needed = inf
 
@@ -141,7 +141,7 @@ class IdleSteps:
             self._last = None
 
     def follow(self, turns: Iterable[int | None], *, acts: bool) -> None:
-        """Skip what is known from the next event on: nothing looks at the current step.
+        """Skip known events from the next one on: no check needs the current step.
 
         ``turns``: what may count for the interval, see ``Hook.idle_steps``. Passes without
         gradients are only skipped if it is known that the model ``acts``: how many there are shows

@@ -39,8 +39,8 @@ _LOST = "steps between saves are not summarised"
 
 
 class Intervals:
-    """Keeps the loss and the norm of a gradient of backward passes, by the optimizer: of all, or
-    where steps are short of every third, fifth … one.
+    """Keeps the loss and a gradient norm of backward passes, by optimizer: of all passes, or if
+    steps are short, of every third, fifth … one.
 
     Each stays on its device until a step of training is saved; nothing waits. Of the gradients of
     an optimizer one stands for all, the largest that is small enough to be read in every step: that
@@ -61,7 +61,7 @@ class Intervals:
         step.before_end.append(self._capture)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for series in self._series.values():
             series.close()
         self._series.clear()
@@ -130,7 +130,7 @@ class Intervals:
         return self._scaler()
 
     def _capture(self) -> None:
-        """A step is saved, and ends: add the summaries of what came since the one before."""
+        """Add the summaries since the last save to a saved step, which ends."""
         if self._step.mode is not Mode.TRAIN:
             return
         self._scaler, self._is_scaled = None, True
@@ -194,7 +194,7 @@ class _Series:
             self._handle.remove()
 
     def taken(self) -> list[Value]:
-        """Return what there is, which begins again."""
+        """Return the numbers so far, and start again without any."""
         values = [*self.values]
         self.values.clear()
         return values

@@ -1,4 +1,4 @@
-"""The schedule by which losses of a training are looked at and compared."""
+"""Decides in which steps losses are checked and compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_PASSES = 64  # of a training step
 
 
 class LookSchedule:
-    """In training the first steps are looked at, and then those that are saved; in evaluations that
-    are saved, more and more rarely a pass. Nothing is compared where optimizers take turns.
+    """The steps whose losses are checked: in training the first ones, then the saved ones; in saved
+    evaluations, fewer and fewer passes. Nothing is compared if optimizers take turns.
 
     The first steps are so many, whatever is found in them, and fewer where looks take long.
     """
@@ -47,13 +47,12 @@ class LookSchedule:
 
     @property
     def is_every_step(self) -> bool:
-        """Return whether steps are looked at that are not saved. Once they are not, that is for
-        good."""
+        """Return whether steps that are not saved are checked. Once false, it stays false."""
         return self._is_every_step
 
     @property
     def is_due(self) -> bool:
-        """Return whether calls of this pass are looked at."""
+        """Return whether the calls of this pass are checked."""
         return self._step.saving or (self._step.mode is Mode.TRAIN and self._is_every_step)
 
     @property

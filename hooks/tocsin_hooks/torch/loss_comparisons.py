@@ -86,7 +86,7 @@ class LossComparisons:
         self.tape.drawn = False
 
     def forget(self) -> None:
-        """Forget what was computed so far: it leads to no loss."""
+        """Discard the calls so far: they do not lead to a loss."""
         self.tape.clear()
         self._has_called = False
         self._elements.clear()

@@ -1,4 +1,4 @@
-"""Knows optimizers that take turns, as those of a GAN do."""
+"""Recognises optimizers that take turns, as in a GAN."""
 
 from __future__ import annotations
 

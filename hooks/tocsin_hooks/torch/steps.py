@@ -14,7 +14,7 @@ _LONGEST_CYCLE = 16  # updates, until optimizers repeat their turns
 
 
 class StepDetector:
-    """Says of each forward pass in training whether a step begins with it.
+    """Decides for each forward pass in training whether a step begins with it.
 
     One does if an optimizer has updated the model since the last one began; the others are
     further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
@@ -112,7 +112,7 @@ class StepDetector:
 
 
 class Turns:
-    """Knows which optimizer is next where several take turns, as those of a GAN.
+    """Predicts which optimizer updates next if several take turns, as in a GAN.
 
     Each has an interval of its own then: else it would be the same one's steps that are saved.
     """

@@ -1,4 +1,4 @@
-"""For the callbacks of trainers: a TorchHook whose evaluations are steps of their own."""
+"""A TorchHook for the callbacks of trainers, whose evaluations are steps of their own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from_trainer = guarded(attrgetter("_capture.trouble"), "%s of the trainer is not
 
 
 class TrainerCapture:
-    """Captures one training after the other; a later one takes the run up where the last ended.
+    """Captures one training after another; a later one continues the run of the last one.
 
     A trainer knows where a forward pass begins and ends, whichever modules it calls: ``begin``
     and ``end`` say so. An evaluation is one step of mode EVAL, and each is saved, unless
@@ -76,7 +76,7 @@ class TrainerCapture:
 
     @property
     def saving(self) -> bool:
-        """Return whether the step in hand is saved: worth asking before computing what to save."""
+        """Return whether the current step is saved: check it before computing tensors to save."""
         return self.torch is not None and self.torch.hook.saving
 
     def open(

@@ -15,8 +15,9 @@ _LINEAR = frozenset({"mul", "multiply", "neg", "__mul__", "__rmul__", "__imul__"
 
 
 class Growth:
-    """Follows numbers that come of each other: True of one that grows with the samples, False of a
-    mean, None where it is not known, as where a sum and a mean are added up."""
+    """Tracks whether numbers grow with the number of samples: True for a sum, False for a mean,
+    None if unknown, such as a sum plus a mean.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, bool | None] = {}

@@ -1,4 +1,4 @@
-"""By which calls tensors were computed from which outputs of a model."""
+"""The calls that computed tensors from the outputs of a model."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Recipes:
         return id(tensor) in self._limited
 
     def is_alone(self, tensor: Any) -> bool:
-        """Return whether it was computed of outputs, and of no other tensor."""
+        """Return whether it was computed from outputs only, and from no other tensor."""
         return id(tensor) in self._alone
 
     def times(self, tensor: Any) -> float:

@@ -1,4 +1,4 @@
-"""Computes a loss again from other outputs of a model, whatever the script computes it with."""
+"""Recomputes a loss from other outputs of a model, however the script computes it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Tape:
                 self.recipes.add_output(id(each), place)
 
     def clear(self) -> None:
-        """Forget everything, and record no more."""
+        """Discard all recorded calls, and stop recording."""
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self.recipes.clear()
         self._growth.clear()

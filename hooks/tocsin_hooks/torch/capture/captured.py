@@ -107,7 +107,7 @@ class CurrentStep:
 
     @property
     def has_losses(self) -> bool:
-        """Return whether any was seen in this step, which is saved."""
+        """Return whether a loss was captured in this step, which is saved."""
         return bool(self._losses)
 
     def loss(self) -> float | None:
@@ -129,7 +129,7 @@ class CurrentStep:
         self._parts.append(part)
 
     def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:
-        """Reduce those that are wanted."""
+        """Reduce those that rules or the configuration need."""
         wanted = ((name, value) for name, value in named if name.name not in self.labels)
         self.add([(plan, value) for name, value in wanted if (plan := self.plan(name))])
 
@@ -161,7 +161,7 @@ class CurrentStep:
             loss.add(self.passes, value, self.samples, more=more)
 
     def forget_loss(self, name: str) -> None:
-        """Take back a loss of this forward pass."""
+        """Remove a loss of this forward pass."""
         if name in self._losses:
             self._losses[name].forget(self.passes)
 

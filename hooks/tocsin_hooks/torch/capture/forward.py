@@ -1,4 +1,4 @@
-"""Forward passes of saved steps: what goes into a model, what comes out, and its losses."""
+"""Forward passes of saved steps: the inputs and outputs of a model, and its losses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ForwardCapture:
             self.loss.without_forward(root)
 
     def close(self) -> None:
-        """Look for activations and losses no longer."""
+        """Stop capturing activations and losses."""
         self._activations.close()
         self._losses.close()
 

@@ -52,7 +52,7 @@ class Parameters:
 
     @property
     def updated_by_nobody(self) -> bool:
-        """Return whether no optimizer of the model is known yet."""
+        """Return whether no optimizer of the model is known so far."""
         return not any(ours for _, ours in self._optimizers.values())
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Compares hand-written losses with those of other pairings."""
+"""Compares hand-written losses with those of shuffled labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Replayed(Protocol):
 
 
 class CustomLoss:
-    """A line of a script that computes gradients of a loss of its own.
+    """A line of a script that calls ``backward`` on a hand-written loss.
 
     The samples of the model's outputs change places, and the loss is computed again by the calls
     on a tape. Where it does not matter in which order the outputs are, but there are two of the
@@ -148,7 +148,7 @@ def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
 
 
 def _precision(group: Sequence[Any]) -> float:
-    """The share of a loss up to which a change is one of rounding."""
+    """The relative change of a loss up to which a change is a rounding error."""
     return max(_TIE, *(4.0 * float(torch.finfo(each.dtype).eps) for each in group))
 
 

@@ -1,4 +1,4 @@
-"""Losses of training, known again in evaluations that call no loss function."""
+"""Recognises training losses in evaluations that call no loss function."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Computed:
 
 
 class KnownLosses:
-    """The losses that are compared in training.
+    """The losses of training that are compared with shuffled labels.
 
     A loss that a script computes itself is known by the calls that lead to it. Where a script
     compares an output with classes or with numbers in another way, as an accuracy or a mean error
@@ -114,7 +114,7 @@ class KnownLosses:
                 self._labels.add(call.target)
 
     def forget(self, call: LossCall) -> None:
-        """Forget the calls there: they are no loss of training."""
+        """Discard the calls there: they are not a training loss."""
         made = (call.function, call.place)
         for place in [p for p, e in self._called.items() if (e.function, e.place) == made]:
             del self._called[place]
@@ -133,7 +133,7 @@ class KnownLosses:
 
     @property
     def has_classes(self) -> bool:
-        """Return whether labels are classes, which have no unit."""
+        """Return whether labels are class indices, which have no scale."""
         return not any(each.has_numbers for each in self._called.values())
 
     def judged_output(self, outputs: Sequence[Any]) -> Any:
@@ -264,8 +264,7 @@ class _LabelMoments:
         self._sums = self._sums + _sums(labels)
 
     def are_like(self, labels: Any) -> bool:
-        """Return whether other labels have the unit of these: about their mean, and their
-        deviation."""
+        """Return whether other labels have the scale of these: a similar mean and deviation."""
         count, total, squares = self._sums.tolist()
         own, own_total, own_squares = _sums(labels).tolist()
         mean, own_mean = total / count, own_total / own

@@ -1,4 +1,4 @@
-"""Shapes that meet in a loss by hand so that each sample is combined with each."""
+"""Broadcasts in a hand-written loss that combine each sample with every other one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Agreement of two that should be opponents, as those of a GAN."""
+"""Finds two models that should be opponents, as those of a GAN, but are trained in the same
+direction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds layers that take the samples of a batch for the steps of a sequence."""
+"""Finds layers that treat the samples of a batch as the steps of a sequence."""
 
 from __future__ import annotations
 

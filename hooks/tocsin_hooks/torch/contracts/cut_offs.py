@@ -1,4 +1,4 @@
-"""Finds parts of a model that ``detach`` cuts off from the loss."""
+"""Finds parts of a model that ``detach`` separates from the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Derivatives by inputs that a script takes itself, as of an equation that a model is to obey."""
+"""Derivatives by inputs that a script computes, for example for a physical equation that a model
+has to satisfy.
+"""
 
 from __future__ import annotations
 

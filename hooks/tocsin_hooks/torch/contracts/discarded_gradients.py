@@ -1,4 +1,4 @@
-"""Gradients that are computed and thrown away."""
+"""Gradients that are computed but never used."""
 
 from __future__ import annotations
 

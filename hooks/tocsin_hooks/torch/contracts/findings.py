@@ -18,8 +18,7 @@ _MOST_CALLS = 32  # of one line in a step
 
 
 class Findings:
-    """Has a saved step record each broken contract, once, and says whether to look at a line of the
-    script again."""
+    """Saves each broken contract once, and decides whether to check a line of the script again."""
 
     def __init__(self, step: CurrentStep) -> None:
         self.step = step
@@ -57,7 +56,7 @@ class Findings:
         return not all(self._found.values())
 
     def looks(self, what: str) -> bool:
-        """Return whether to look at what a line does: at its first few calls."""
+        """Return whether to check a line of the script: its first few calls are checked."""
         key = self.step.mode, what
         self._looks[key] += 1
         return self._looks[key] <= _LOOKS

@@ -1,4 +1,4 @@
-"""Conditions that every call of a loss must meet, whatever the model."""
+"""Contracts on every call of a loss function, for any model."""
 
 from __future__ import annotations
 
@@ -180,8 +180,9 @@ def _exceeds_one(prediction: Any) -> bool:
 
 
 def _are_upside_down(call: LossCall) -> bool:
-    """Return whether the most frequent class has by far the largest weight: it should have the
-    least."""
+    """Return whether class weights are inverted: the most frequent class has by far the largest
+    weight.
+    """
     weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
     if call.has_classes and weight is not None and weight.numel() > 1:
         labels = call.target.detach().flatten()
@@ -217,7 +218,7 @@ def _are_not_permuted(prediction: Any) -> bool:
 
 
 def _has_blank(call: LossCall) -> bool:
-    """Return whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    """Return whether CTC's blank is one of the labels; padding does not count."""
     labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
     found = labels == call.arguments.get("blank", 0)
     if labels.dim() == 2 and lengths.shape == labels.shape[:1]:

@@ -1,4 +1,4 @@
-"""Contracts of a model's mode: it is trained in one, and evaluated in the other."""
+"""Contracts on a model's mode: ``train()`` for training, ``eval()`` for evaluations."""
 
 from __future__ import annotations
 

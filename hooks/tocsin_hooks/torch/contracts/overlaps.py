@@ -1,4 +1,4 @@
-"""Losses of the share that predictions and labels have in common."""
+"""Losses computed from the overlap of predictions and labels, such as Dice and Jaccard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
 def broken_by_overlap(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
-    """Yield the contracts that a loss of such a share breaks."""
+    """Yield the contracts that an overlap loss breaks."""
     if minimises_overlap(loss):
         yield "overlap_minimised"
     if has_overlap_of_scores(loss, outputs):
@@ -103,7 +103,7 @@ def _is_of_both(divisor: Any, chances: Any, labels: Any, *, squares: bool) -> bo
 
 
 def _factors(node: Any) -> tuple[Any, Any]:
-    """The node of the chances in a product and the labels; None in place of what is none."""
+    """The node of the probabilities in a product, and the labels; None for what is missing."""
     given = edges_of(node)
     return (before_views(given[0][0]), constant_of(node)) if len(given) == 1 else (None, None)
 

@@ -1,4 +1,4 @@
-"""Predictions and losses of what pads a sample, and not of the sample."""
+"""Predictions and losses that depend on padding."""
 
 from __future__ import annotations
 

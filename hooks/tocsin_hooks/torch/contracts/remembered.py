@@ -1,4 +1,4 @@
-"""Parameters as they were, to say later whether they have changed."""
+"""Earlier values of parameters, to find out later whether they have changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Remembered:
         return any(self.has_changed(each) for each in root.parameters())
 
     def has_changed(self, parameter: Any) -> bool:
-        """Return whether it is another than it was, as far as that is known."""
+        """Return whether a parameter has changed, as far as that is known."""
         kept = self._kept(parameter)
         return bool(self._samples) if kept is None else not bool(kept.all())
 

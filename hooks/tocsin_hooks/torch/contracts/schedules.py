@@ -1,5 +1,6 @@
-"""Contracts of learning-rate schedules: that they are stepped, as often as they count, and take the
-better for the better."""
+"""Contracts on learning-rate schedules: they are stepped, as often as they are made for, and
+``mode`` fits the metric.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +42,7 @@ class _State(NamedTuple):
 
 
 class Schedules:
-    """Looks at the schedules of the optimizers that update a model, in evaluations and at the
-    end."""
+    """Checks the schedules of the optimizers that update a model, in evaluations and at the end."""
 
     def __init__(self, found: Findings) -> None:
         self._found = found

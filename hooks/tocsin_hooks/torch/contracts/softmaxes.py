@@ -1,4 +1,4 @@
-"""Along which axis a softmax before a loss is computed, and of what, by the nodes of autograd."""
+"""The axis and the input of a softmax before a loss, from the nodes of autograd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLOSE = 1e-3
 
 
 def has_log_softmax(prediction: Any) -> bool:
-    """Return whether these are logarithms of probabilities, by what computed them."""
+    """Return whether a tensor was computed as logarithms of probabilities."""
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
@@ -97,7 +97,7 @@ def _are_cosines(node: Any) -> bool:
 
 
 def goes_over_batch(call: LossCall, node: Any) -> bool:
-    """Return whether classes are made probabilities along the batch."""
+    """Return whether a softmax over classes is computed along the batch."""
     if name_of(node) == autograd.LOG:
         node = before_views(inputs_of(node)[0])
     softmax = softmax_of(node) if name_of(node) in _SHARES else None

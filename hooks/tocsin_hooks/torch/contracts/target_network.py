@@ -1,4 +1,4 @@
-"""Copies of a model that values what comes next, as the target network of Q-learning."""
+"""Copies of a model that compute its target values, as the target network of Q-learning."""
 
 from __future__ import annotations
 

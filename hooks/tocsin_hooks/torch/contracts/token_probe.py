@@ -1,4 +1,4 @@
-"""Asks autograd which tokens a prediction depends on."""
+"""Finds with autograd which tokens a prediction depends on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 class TokenProbe:
-    """Looks at a model of tokens: embedded integers of shape (samples, positions), or the reverse.
+    """Checks a language model: embedded integers of shape (samples, positions), or the reverse.
 
     The gradient of one prediction by the embedded tokens is 0 for those that it does not depend on,
     which costs one backward pass. Predictions that depend on other samples, or on the token that

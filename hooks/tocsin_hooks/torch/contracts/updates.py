@@ -1,4 +1,4 @@
-"""Contracts of updates: who is updated, by which gradients, and when."""
+"""Contracts on updates: which parameters are updated, with which gradients, and when."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class UpdateContracts:
             self._judge_late(event.model)
 
     def _judge_late(self, root: Any) -> None:
-        """The training is over, or late: what is frozen or still now stays so. Says it once."""
+        """Report, once, what is frozen or unchanged at the end of the training or late in it."""
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
             self._found("frozen_random_weights")
@@ -240,7 +240,7 @@ def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
 
 
 def _optimizers() -> list[Any]:
-    """All that there are: one may begin to update later."""
+    """All optimizers of the process: one may begin to update later."""
     return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
 
 

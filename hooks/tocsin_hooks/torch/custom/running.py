@@ -1,4 +1,4 @@
-"""Runs the checks of a user while each of them looks."""
+"""Runs the checks of a user in their first training steps."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class CustomChecks:
 
     @property
     def hears_losses(self) -> bool:
-        """Return whether a check is left that takes losses, and the step is one of training."""
+        """Return whether a check still takes losses, and the step is one of training."""
         return self._step.trains and any(each.event is LossComputed for each in self._checks)
 
     def join(self, events: Dispatcher) -> None:
-        """Have the checks hear of what happens from now on."""
+        """Subscribe the checks to the events from now on."""
         self._events = events
         for check in self._checks:
             events.subscribe(check.event, check, partial(self._run, check))
