@@ -33,7 +33,7 @@ _styles: dict[type, Callable[[Any], type[Rule]]] = {}
 
 
 def register(given: R) -> R:
-    """Adds a rule under its class name. For one in a style of its own, what runs it is added.
+    """Register a rule under its class name. A rule written for smdebug is adapted first.
 
     Raises TypeError at once if the rule is not well formed.
     """

@@ -29,16 +29,16 @@ def measured(
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:
-    """Says that the step has nothing that the rule can judge."""
+    """Return the verdict that the step has nothing that the rule can judge."""
     return Verdict(Outcome.NOT_APPLICABLE, reason, detail)
 
 
 def violation(
     reason: Reason, detail: str, tensor: Tensor, **evidence: float | int | str
 ) -> Verdict:
-    """Says that the step violates the rule. ``evidence`` has the numbers that decided.
+    """Return the verdict that the step violates the rule. ``evidence`` has the deciding numbers.
 
-    Put the most important number first: the action ``metric`` publishes it, an SMS shows it.
+    Put the most important number first: the action ``metric`` publishes it, and an SMS shows it.
     """
     return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)
 
