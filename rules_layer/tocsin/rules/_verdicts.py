@@ -1,4 +1,4 @@
-"""The verdicts that rules return, and what they measured."""
+"""The verdicts that rules return, and the measured values in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 def measured(
     verdict: Verdict, value: float, limit: float, side: Side = "above", name: str = ""
 ) -> Verdict:
-    """Add to a verdict what the rule measured, in the rule's own unit.
+    """Add the measured value and its limit to a verdict, in the rule's own unit.
 
     ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
     steps, too: a report then draws the measure of the whole run against its limit. The report
