@@ -1,4 +1,4 @@
-"""Every private name of PyTorch that the hook uses, each in one place with a name of the field.
+"""Every private name of PyTorch that the hook uses, each in one place under a descriptive name.
 
 A new version of PyTorch may rename any of them. Then nothing here raises: the answer is the one of
 "not known", and the check that asks finds nothing.
@@ -129,7 +129,7 @@ def argument_of(node: Any) -> Any:
 
 
 def result_of(node: Any) -> Any:
-    """Return the result of a softmax, sigmoid or square root."""
+    """Return the output of a softmax, sigmoid or square root."""
     return _saved(node, "result")
 
 

@@ -80,7 +80,7 @@ class Checks:
         step.before_end.append(self._flush)
 
     def add(self, custom: CustomChecks) -> None:
-        """Give events to the checks of a user as well."""
+        """Send events to the checks of a user as well."""
         self._custom = custom
         custom.join(self.events)
 
@@ -138,8 +138,9 @@ class Checks:
         return self._losses.draws or self._copies.are_known
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
-        """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
-        but the places of tokens."""
+        """Record the inputs of a model: samples, usually. A part of it may get only the positions
+        of tokens.
+        """
         inputs = self._calls.inputs = GivenInputs(own, args, kwargs)
         numbers = whole or any(each.is_floating_point() for each in inputs.tensors)
         if self._wanted.samples and inputs and numbers:
@@ -160,7 +161,7 @@ class Checks:
             self._losses.forward_ended(output)
 
     def _goes_outside(self) -> None:
-        """Take what is called from now on as outside of the model: its loss is next."""
+        """Treat the next calls as outside the model: its loss follows."""
         self._calls.inside = False
         if self._when.is_one_of_many:
             self._calls.calls_left = _MOST_CALLS
@@ -171,7 +172,7 @@ class Checks:
 
     @property
     def _is_first_saved(self) -> bool:
-        """Return whether the pass in hand is the first of a step of training that is saved."""
+        """Return whether the current pass is the first of a saved training step."""
         step = self._step
         return step.saving and step.passes == 1 and step.mode is Mode.TRAIN
 
@@ -181,7 +182,7 @@ class Checks:
         return self._step.saving and self._step.passes == 1 and not self._updates.over
 
     def model_called(self, call: Call) -> None:
-        """The model has been called by its trainer, in a forward pass that has not ended."""
+        """Handle a call of the model by its trainer, in a forward pass that has not ended."""
         self._goes_outside()
         if call.first:
             self._given(call.name, call.args, call.kwargs, whole=call.whole)
@@ -190,7 +191,7 @@ class Checks:
             self._losses.forward_ended(call.output)
 
     def breaks(self, contract: str, place: str) -> None:
-        """A trainer has found that a contract is broken there."""
+        """Record that a trainer has found a broken contract."""
         if self._wanted.contracts:
             self._found(contract, place)
 
@@ -235,7 +236,7 @@ class Checks:
         self._competes()
 
     def _competes(self) -> None:
-        """The loss has no level that is good."""
+        """Record that the loss belongs to a competition: its value does not show progress."""
         self._skill.forget()
         self._step.loss_kind = COMPETING
 

@@ -1,4 +1,4 @@
-"""Growth of a number with the samples that it was computed of, as of a sum."""
+"""Tells sums over samples from means, by their growth with the number of samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Growth:
     def called(
         self, name: str, args: Iterable[Any], kwargs: Mapping[str, Any], found: Any, samples: int
     ) -> None:
-        """A function of that name gave the number ``found``, in a pass of so many samples."""
+        """Record that a function returned the number ``found``, in a pass of so many samples."""
         given = [each for each in args if isinstance(each, torch.Tensor)]
         numbers = [self._of[id(each)] for each in given if id(each) in self._of]
         self._of[id(found)] = _growth(name, given, numbers, [*args], kwargs, samples)

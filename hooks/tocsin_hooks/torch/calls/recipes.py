@@ -58,7 +58,7 @@ class Recipes:
         self._picks.clear()
 
     def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
-        """A call ``found`` tensors, by their keys."""
+        """Record a call that returned the tensors ``found``, by their keys."""
         name, first = call.name, call.args[0] if call.args else None
         if all(id(each) in self._alone for each in tensors_of((call.args, call.kwargs))):
             self._alone.update(found)

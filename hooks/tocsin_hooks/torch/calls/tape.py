@@ -41,7 +41,7 @@ class CannotReplay(Exception):
 
 
 class Tape:
-    """The calls that lead from the outputs of a model to a loss, from the forward pass on.
+    """The calls that lead from the outputs of a model to a loss, recorded from the forward pass on.
 
     It knows tensors by identity and keeps them alive: clear it soon. What depends on chance, or
     changes something besides what it gives, ends the recording.
@@ -116,7 +116,9 @@ class Tape:
         return RecordedCall(function, args, kwargs, given, constants, precision, caller)
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
-        """It gave ``found``; ``target`` is its first argument, which it may have changed."""
+        """Record the result ``found`` of a call; ``target`` is its first argument, which it may
+        have changed.
+        """
         results = [target] if _is_in_place(call.name) else tensors_of(found)
         if not results:
             return

@@ -56,7 +56,7 @@ class Parameters:
         return not any(ours for _, ours in self._optimizers.values())
 
     def begin(self) -> None:
-        """Another step."""
+        """Begin another step."""
         self._captured.clear()
 
     def capture(self, root: Any, optimizer: Any) -> None:

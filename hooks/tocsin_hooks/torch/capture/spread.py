@@ -39,7 +39,7 @@ class Spread:
         self._last_part = _LastPart(step.hook)
 
     def forward_begins(self, root: Any) -> None:
-        """The first forward pass of a saved step begins."""
+        """Handle the start of the first forward pass of a saved step."""
         self._last_part.forward_begins(root)
 
     def forward_ended(self, model: str, output: Any) -> None:

@@ -35,7 +35,7 @@ class TrainedLosses:
         self._known: dict[tuple[str, int], _Trained] = {}
 
     def called(self, call: LossCall) -> None:
-        """A function has computed a loss in training."""
+        """Record a loss function that training calls."""
         key, reduction = _key(call), call.arguments.get("reduction", _MEAN)
         if call.module is not None:
             name = f"{call.module}_output_0"

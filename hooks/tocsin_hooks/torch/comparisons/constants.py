@@ -23,7 +23,7 @@ class Constant(Protocol):
         """Return the constant prediction in the shape of an output; None with too few labels."""
 
     def judged(self, loss: Any) -> Any:
-        """Its loss, or NaN as long as too few labels were seen for it to be a measure."""
+        """Return the loss of the constant prediction; NaN while too few labels are known."""
 
     def learn(self, call: LossCall) -> None: ...
 

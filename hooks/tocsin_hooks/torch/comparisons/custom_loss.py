@@ -22,7 +22,7 @@ _TIMES = (1.0, 1e2, 1e4)  # the size of the outputs, by which samples move apart
 
 
 class Replayed(Protocol):
-    """Computes a loss again from outputs of a model: a tape, as a rule."""
+    """Recomputes a loss from outputs of a model, usually with a tape."""
 
     @property
     def outputs(self) -> list[Any]: ...
@@ -128,8 +128,7 @@ def _moved_apart(output: Any, *, times: float, shift: int) -> Any:
 
 
 def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
-    """Return whether the loss stays if samples move apart and their mean does not, and changes with
-    that.
+    """Return whether the loss depends only on the mean of the samples.
 
     A model that gives the same for all samples has ties as well, and one that is saturated. Sizes
     of errors stay as long as all errors have the same sign: so samples move far, too.

@@ -45,7 +45,7 @@ class EvaluatedLosses:
         self.is_over = False
 
     def forward_ended(self, outputs: Sequence[Any]) -> None:
-        """A forward pass of the evaluation gave these."""
+        """Record the outputs of a forward pass of the evaluation."""
         self._labels.forward_ended(outputs)
 
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:

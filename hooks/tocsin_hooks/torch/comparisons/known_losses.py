@@ -88,7 +88,7 @@ class KnownLosses:
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, tape: Tape) -> None:
-        """A loss function was called in training, after outputs of the model."""
+        """Record a call of a loss function in training, after outputs of the model."""
         judged = call.has_classes or call.name in BY_NUMBERS or call.name.startswith(TWO_CLASSES)
         if not judged or call.prediction.dim() <= call.has_classes:
             return
@@ -245,7 +245,7 @@ def _picked(tape: Tape, prediction: Any) -> Picked | None:
 
 
 def _is_same(output: Any, prediction: Any) -> bool:
-    """Return whether a prediction is an output as it is, but for its form."""
+    """Return whether a prediction is an unchanged output, except for its shape."""
     if not (output.numel() == prediction.numel() and output.dtype == prediction.dtype):
         return False
     forms = [(each.shape, each.stride()) for each in (output, prediction)]

@@ -136,8 +136,10 @@ def goes_across(one: Any, other: Any, samples: int) -> bool:
 
 
 def _is_no_choice(one: Any, other: Any) -> bool:
-    """Return whether no axis was put in to combine them: who compares each with each does that. But
-    a layer ends with an axis of one channel, and so do masks that are read so."""
+    """Return whether the script has not inserted an axis to combine them: a deliberate pairwise
+    comparison does that. But a layer ends with an axis of one channel, and so do masks that are
+    read so.
+    """
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
         return more.grad_fn is not None and not makes_room(more.grad_fn)

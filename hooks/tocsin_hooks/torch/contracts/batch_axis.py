@@ -17,7 +17,7 @@ _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention)
 
 
 class BatchAxis:
-    """Looks at recurrent layers and attention without ``batch_first``, whose first axis is time.
+    """Checks recurrent layers and attention without ``batch_first``, whose first axis is time.
 
     Where that axis has as many places as there are labels, and the next one has others, the layer
     goes from sample to sample. Labels of each step of a sequence are not judged: there either axis

@@ -1,4 +1,4 @@
-"""Labels that are all the same number, or of all classes the same."""
+"""Labels that are all the same number or the same class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contracts that a training has broken, each with the line of the script."""
+"""The contracts that a training has broken, each with its line of the script."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Findings:
         self._add(contract_name(contract, place or script_line()))
 
     def count(self, contract: str, place: str) -> None:
-        """Record it, but some contracts only once they are broken in several saved steps."""
+        """Record a broken contract, some only if they are broken in several saved steps."""
         name = contract_name(contract, place)
         if name in self._counted:
             return
@@ -62,8 +62,9 @@ class Findings:
         return self._looks[key] <= _LOOKS
 
     def looks_in_step(self, what: str) -> bool:
-        """Return whether to look at it in this step: at all calls, since several may share a
-        line."""
+        """Return whether to check a line in this step: all its calls, since several may share a
+        line.
+        """
         key = self.step.mode, what
         if key not in self._now:
             if not self._looks[key] and len(self._looks) >= _MOST_LINES:
@@ -86,7 +87,7 @@ class Findings:
                     del self._found[name]
 
     def flush(self) -> None:
-        """Add what is not saved yet to the current step, which ends."""
+        """Add unsaved findings to the current step, which ends."""
         self._now.clear()
         self._counted.clear()
         for name in [name for name, saved in self._found.items() if not saved]:

@@ -1,4 +1,4 @@
-"""Weights that are not trained, and have never been."""
+"""Weights that are not trained and were never trained."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class InputContracts:
 
 
 def _labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether a model of tokens is to predict the very tokens that it is given.
+    """Return whether a language model has to predict the same tokens that it gets as input.
 
     Labels that are themselves given to the model, which computes its loss, are no such tokens.
     """
@@ -157,7 +157,7 @@ def _are_all_the_same(given: list[Any]) -> bool:
 
 
 def _are_all_alike(call: LossCall) -> bool:
-    """Return whether all of many labels are one and the same of many classes.
+    """Return whether many labels are all the same one of many classes.
 
     The first may say where a positive sample stands, unless a linear layer gives the scores; it and
     the last may stand for the rest as well.
