@@ -44,7 +44,7 @@ class FirstModel:
         self._handles: list[Any] = [self._calls, register_optimizer_step_pre_hook(self._updates)]
 
     def close(self, *, finished: bool) -> None:
-        """The script has ended."""
+        """Handle the end of the script."""
         self._release()
         if self._hook is not None:
             self._hook.close(finished=None if finished else False)
@@ -89,7 +89,7 @@ class FirstModel:
 
     @property
     def _moves(self) -> bool:
-        """Return whether another model is trained, which the script does not capture by itself."""
+        """Return whether another model is trained, which the script does not capture itself."""
         return self._trained is not self._model and not owners(unwrapped(self._trained))
 
     def _model_of(self, module: Any) -> Any:

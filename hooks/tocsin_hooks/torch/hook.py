@@ -239,7 +239,9 @@ class TorchHook:
 
 
 def _with_worker(options: dict[str, Any]) -> dict[str, Any]:
-    """A script that says which worker it is says how many there are, too."""
+    """Add the worker of the environment to the options. If the script sets ``worker`` or
+    ``num_workers``, add only the ``run_id``.
+    """
     own: dict[str, Any] = {}
     with Guard(log_error, "cannot tell which of several workers this is"):
         own = worker_options(os.environ)

@@ -112,19 +112,19 @@ class IdleSteps:
         return self._moves is not None
 
     def given(self, samples: int) -> None:
-        """The event in hand is a call with so many samples."""
+        """Record that the current event is a call with so many samples."""
         if self._current is not None and not self.repeats:
             self._current.samples = samples
 
     def begins(self) -> None:
-        """The event in hand begins a step of training."""
+        """Record that the current event begins a step of training."""
         if not self.repeats:
             self._begins = True
             self._longest = min(max(self._longest, self._length - 1), _MOST_EVENTS)
             self._length = 1
 
     def differs(self) -> None:
-        """The event in hand begins something else than a step of training."""
+        """Record that the current event begins something other than a step of training."""
         if not self.repeats:
             self._needed = self._sure
 
@@ -134,7 +134,7 @@ class IdleSteps:
             self._needed = inf
 
     def forget(self) -> None:
-        """Something happens that is no event: what comes next comes after nothing."""
+        """Handle something that is not an event: the next event has no predecessor."""
         if not self.repeats:
             self._stop(between=False)
             self._learn()
@@ -163,7 +163,7 @@ class IdleSteps:
         self._own, self._skipped, self._events = [], 0, 0
 
     def _meet(self, source: Source, subject: Any) -> None:
-        """Learn from the event before, and take this one in hand."""
+        """Learn from the previous event, and make this one the current event."""
         self._learn()
         training = getattr(subject, "training", False)
         key = Key(source, id(subject), is_grad_enabled(), training)

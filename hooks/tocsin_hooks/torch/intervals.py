@@ -95,7 +95,7 @@ class Intervals:
         )
 
     def _differentiated(self, series: _Series, thread: int, gradient: Any) -> None:
-        """The gradient of a parameter is there, and its backward pass goes on."""
+        """Handle the gradient of a parameter, while its backward pass continues."""
         series.passes += 1
         if series.passes % series.every:
             return
@@ -201,7 +201,7 @@ class _Series:
 
 
 def _is_small(gradient: Any) -> bool:
-    """Return whether the norm of a gradient takes but a few microseconds, and shows its device."""
+    """Return whether the norm of a gradient takes a few microseconds: a small, dense tensor."""
     plain = type(gradient) is torch.Tensor and gradient.layout is torch.strided
     return plain and gradient.numel() <= _LARGEST and gradient.is_floating_point()
 
@@ -209,7 +209,7 @@ def _is_small(gradient: Any) -> bool:
 def _reduced(
     plans: Mapping[str, CapturePlan | None], values: list[Value], summary: IntervalSummary
 ) -> Reduced:
-    """Return the summaries of values that may be still on their way from a device."""
+    """Return the summaries of values that may still be on their way from a device."""
     part = Reduced()
     steps, losses, norms = zip(*values, strict=True)
     boxes = {LOSS: _sent(losses, part)}

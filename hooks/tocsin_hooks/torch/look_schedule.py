@@ -30,12 +30,12 @@ class LookSchedule:
         self._is_every_step = True
 
     def forward_begins(self) -> None:
-        """A pass begins: decide whether steps are looked at that are not saved."""
+        """Handle the start of a pass: decide whether unsaved steps are checked."""
         if self._step.mode is Mode.TRAIN:
             self._count(steps=self._step.passes == 1)
 
     def step_begins(self) -> None:
-        """The same where a step has begun whose forward passes are not seen."""
+        """Handle the start of a step whose forward passes are not visible, in the same way."""
         self._count(steps=1)
 
     def _count(self, *, steps: int) -> None:
@@ -57,8 +57,9 @@ class LookSchedule:
 
     @property
     def is_one_of_many(self) -> bool:
-        """Return whether the pass in hand is of an evaluation, or late in a long step: an episode,
-        or a text that is generated."""
+        """Return whether the current pass is of an evaluation, or late in a long step: an episode,
+        or a generated text.
+        """
         return self._step.mode is not Mode.TRAIN or self._step.passes > _MOST_PASSES
 
     @property
@@ -70,8 +71,9 @@ class LookSchedule:
 
     @property
     def records(self) -> bool:
-        """Return whether it is recorded what a loss is computed of after this pass: in an
-        evaluation after each, also where it is not compared."""
+        """Return whether the computations after this pass are recorded: in an evaluation after each
+        pass, compared or not.
+        """
         looks = self.compares or self._step.mode is not Mode.TRAIN
         return looks and self._step.loss_kind is None and self.wants_skill
 

@@ -40,7 +40,7 @@ class OwedSaves:
         return left_out
 
     def updated(self) -> None:
-        """An optimizer has updated the model in the current step."""
+        """Record an update of the model in the current step."""
         self._updated = True
 
     def ends(self, *, saved: bool, with_loss: bool) -> None:

@@ -64,7 +64,7 @@ class StepDetector:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the first step goes on, before an update that is seen has begun."""
+        """Return whether the first step continues, before the first visible update has begun."""
         return self.begun == 1 and not self._updating and not self._updated
 
     @property
@@ -80,7 +80,7 @@ class StepDetector:
         self._evaluations = 0
 
     def updated(self) -> None:
-        """An optimizer has updated the model."""
+        """Record an update of the model."""
         self._updating, self._updated = False, True
         self._evaluations = 0
         passes, self._since_update = self._since_update, 0

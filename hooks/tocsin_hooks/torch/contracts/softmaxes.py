@@ -86,7 +86,7 @@ def _has_cosines(loss: Any) -> bool:
 
 
 def _are_cosines(node: Any) -> bool:
-    """Return whether it gives products of rows and columns of length 1."""
+    """Return whether a node computes products of rows and columns of length 1."""
     if name_of(node) not in autograd.MATRIX_PRODUCTS:
         return False
     rows, columns = matrices_of(node)
@@ -130,7 +130,7 @@ def goes_over_positions(prediction: Any) -> bool:
 
 
 def adds_up_to_more(node: Any, target: Any) -> bool:
-    """Return whether labels of several classes meet a softmax, whose rows have a sum of 1."""
+    """Return whether multi-label targets are used with a softmax, whose rows have a sum of 1."""
     softmax = softmax_of(node) if name_of(node) == autograd.SOFTMAX else None
     if softmax is None or softmax.shape != target.shape:
         return False

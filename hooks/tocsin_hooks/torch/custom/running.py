@@ -24,8 +24,9 @@ _MOST_FOUND = 100  # findings of one training
 
 
 class CustomChecks:
-    """Subscribes each check to its event. A check leaves when it has looked at its training steps,
-    or when it raises; what was found goes into the next saved step."""
+    """Subscribes each check to its event. A check is removed after its training steps, or when it
+    raises; its findings go into the next saved step.
+    """
 
     def __init__(
         self, step: CurrentStep, checks: Iterable[Check], model: Callable[[], nn.Module | None]
@@ -44,7 +45,7 @@ class CustomChecks:
 
     @property
     def has_more(self) -> bool:
-        """Return whether something was found that no saved step holds."""
+        """Return whether there are findings that no saved step has."""
         return len(self._saved) < len(self._found)
 
     @property
@@ -60,7 +61,7 @@ class CustomChecks:
         self._step.at_end = self._step_ends
 
     def _step_ends(self) -> None:
-        """A step ends, which may be one of an evaluation."""
+        """Handle the end of a step, which may be an evaluation."""
         model = self._model()
         if not self._checks or not self._step.trains:
             return
@@ -73,7 +74,7 @@ class CustomChecks:
             self._step.at_end = None
 
     def flush(self) -> None:
-        """Add what is not saved yet to the current step."""
+        """Add unsaved findings to the current step."""
         for name, contract in self._found.items():
             plan = self._step.hook.plan(name.name, name.collections, role=name.role, asked=True)
             if name not in self._saved and plan is not None:
