@@ -38,15 +38,16 @@ _guarded = guarded(attrgetter("hook.trouble"), "%s failed")
 class TorchHook:
     """Captures the training of a PyTorch model. ``attach`` makes one.
 
-    A forward pass of the model in training begins a step, unless it is a further micro-batch of
-    it (accumulated gradients); one in evaluation, or without gradients (``torch.no_grad``), is a
-    step of mode EVAL. In steps that are saved it captures what rules and the configuration ask
-    for: losses that modules compute anywhere, with what they compare; weights, biases, gradients
-    and learning rates as the optimizer gets them; inputs and outputs of activations and of the
-    model. See the class Hook for where it is written, and what is promised.
+    A forward pass of the model in training begins a step, unless it is a further micro-batch of the
+    last one (accumulated gradients). Forward passes in evaluation mode, or without gradients
+    (``torch.no_grad``), belong to a step of mode EVAL. In saved steps, the hook captures the
+    tensors that rules and the configuration need: losses with their predictions and labels;
+    weights, biases, gradients and learning rates as the optimizer gets them; inputs and outputs of
+    activations and of the model. The class Hook describes where they are written, and its
+    guarantees.
 
-    ``detach`` ends the capture and leaves no trace in the model or in PyTorch; ``close`` ends the
-    run, too. The model keeps its hook; a model that dies ends it.
+    ``detach`` ends the capture and leaves no trace in the model or in PyTorch; ``close`` also ends
+    the run. The model keeps its hook alive; when the model is deleted, the capture ends.
 
     Example
     -------
