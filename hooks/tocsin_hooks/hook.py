@@ -89,31 +89,34 @@ class Hook:
     ----------
     out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: the path in SageMaker's
         ``debughookconfig.json``, else ``TOCSIN_RUN``.
-    watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``. None:
-        what lies there already. One with an error is raised at once, as ValueError or OSError:
-        the only thing that is.
+    watch: a watch file, as a path or as a Watch. The hook captures what its rules read, and writes
+        it to ``<run>/watch.json``. None: the ``watch.json`` that the run already has. An error in
+        it is raised at once, as ValueError or OSError.
     save_interval: save every N steps of a mode, or N by mode; default: the watch file's, or 10.
-    capture: what to capture, in place of what the watch file says of it.
-    include_workers: ``all``, or ``one``: then ``worker_0`` alone captures.
-    max_overhead: the share of the training's time that capturing may take: when it takes more,
-        the save interval grows. None: no limit. Without it, the watch file's value counts.
-    worker, num_workers: this process, and how many write to the run. Of several, ``worker_0``
-        writes the end marker: let it wait for the others before ``close``.
-    run_id: names this start of the job; processes of one start may share one. Default: a new one.
-    resumed_from: the ``position`` of the hook that wrote the checkpoint taken up, or the last
-        step that is in it. Steps are counted on from there.
-    poll_interval: seconds between two looks for a stop request and a newer watch file.
-    usual_interval: the ``save_interval`` where neither script nor watch file says one: for loops
-        whose steps are few.
-    planned_steps: how many steps the training is to have: the report says how many were not wasted.
-    checkpoints: the folder in which the training saves checkpoints: the hook notes each new file or
-        folder there, as ``checkpoint`` does. Default: SageMaker's ``/opt/ml/checkpoints``.
-    without_loss: what to do about a run that has no loss, for the warning: where the script does
-        not see the hook.
+    capture: what to capture; replaces the section ``capture`` of the watch file.
+    include_workers: ``all``, or ``one``: only ``worker_0`` captures.
+    max_overhead: the share of the training's time that capturing may take. If it takes more, the
+        save interval grows. None: no limit. By default, the watch file's value, or 2 %.
+    worker, num_workers: the name of this process, and the number of processes that write to the
+        run. ``worker_0`` writes the end marker: let it wait for the others before ``close``.
+    run_id: the id of this start of the job; all processes of a start may share it. Default: a new
+        one.
+    resumed_from: the ``position`` of the hook in the checkpoint that the training resumes from, or
+        the last step in that checkpoint. The step count continues from there.
+    poll_interval: seconds between two checks for a stop request and a newer watch file.
+    usual_interval: the default of ``save_interval`` if the watch file has none, for loops with few
+        steps.
+    planned_steps: the number of steps that the training will have. After a stop, messages and the
+        report state how many of them were not run.
+    checkpoints: the folder in which the training saves checkpoints. The hook records each new file
+        or folder there, as ``checkpoint`` does. Default: SageMaker's ``/opt/ml/checkpoints``.
+    without_loss: the advice in the warning about a run without a loss, for callers that hide the
+        hook from the script.
     judge: judge the run in a process beside the training, as ``tocsin check --follow`` does, and
-        log what it finds. ``"stop"``: where a rule with the action stop fires, the next step also
-        raises TrainingStopped. A function: gets each status change, in a thread. None: what
-        ``TOCSIN_JUDGE`` says, else not. Of several workers the first one has the judge.
+        log the findings. ``"stop"``: when a rule with the action stop fires, the next step also
+        raises TrainingStopped. A function: receives each status change, in a thread. None: the
+        value of ``TOCSIN_JUDGE``, else no judge. With several workers, only the first one has a
+        judge.
 
     Example
     -------

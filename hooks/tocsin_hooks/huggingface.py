@@ -31,15 +31,15 @@ class TocsinCallback(TrainerCallback):
     """Captures ``Trainer.train``, and stops it on request.
 
     Step n of mode TRAIN is the one after which the Trainer's ``global_step`` is n + 1. Its
-    ``loss`` is what the Trainer computes gradients of, over all micro-batches of the step: also
-    where it is NaN, which the Trainer's own log hides (``logging_nan_inf_filter``). An evaluation
-    is one step of mode EVAL, saved each time, with its metrics.
+    ``loss`` is the loss that the Trainer differentiates, over all micro-batches of the step. It may
+    be NaN, which the Trainer's own log hides (``logging_nan_inf_filter``). An evaluation is one
+    step of mode EVAL with its metrics, and always saved.
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or a Hook that is there already,
-        which is left open. None: what SageMaker or ``TOCSIN_RUN`` say.
-    options: of ``TorchHook.attach`` and of Hook: ``watch``, ``save_interval``, ``loss`` …
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or an existing Hook, which stays
+        open. None: the path in SageMaker's configuration, else ``TOCSIN_RUN``.
+    options: options of ``TorchHook.attach`` and Hook: ``watch``, ``save_interval``, ``loss`` …
 
     Example
     -------

@@ -40,12 +40,12 @@ class _Tensor(NamedTuple):
 class JaxHook:
     """Captures loss, gradients and parameters of a loop, step by step.
 
-    Numbers of a tensor are computed where it is, by a compiled function, and only they come to the
-    host, in the background: the training waits for nothing, and a donated buffer is not needed
-    again. Values travel whole only where a rule or the watch file wants them.
+    A compiled function reduces each tensor on its device, and only the summary is copied to the
+    host, in the background: the training does not wait, and donated buffers can be reused. Whole
+    values are copied only if a rule or the watch file needs them.
 
-    It never raises into the training. Parameters are those of :class:`tocsin_hooks.Hook`, which is
-    the attribute ``hook``: for whatever else there is to save, and for steps of one's own.
+    It never raises into the training. Its parameters are those of :class:`tocsin_hooks.Hook`. The
+    attribute ``hook`` is that Hook, to save other tensors and to begin steps yourself.
 
     Example
     -------
@@ -72,10 +72,10 @@ class JaxHook:
         learning_rate: Any = None,
         mode: Mode = Mode.TRAIN,
     ) -> None:
-        """Capture a step, if it is one that is saved. Call it outside of ``jit``, after the step.
+        """Capture a step if it is due to be saved. Call it outside of ``jit``, after the step.
 
-        gradients, params: trees of arrays, of the same structure; leaves that are no arrays are
-        passed over. metrics: numbers by their names.
+        gradients, params: trees of arrays with the same structure; leaves that are not arrays are
+        skipped. metrics: numbers by name.
         """
         with self.hook.step(mode):
             if not self.hook.saving:

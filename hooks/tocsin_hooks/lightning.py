@@ -44,15 +44,15 @@ class TocsinCallback(Callback):
     """Captures ``Trainer.fit``, and stops it on request.
 
     A step of mode TRAIN is a step of the optimizer: with ``accumulate_grad_batches`` it has
-    several batches, of which losses are averaged. Its ``loss`` is what ``training_step`` returned;
-    what is logged (``self.log``) goes with it. A validation is one step of mode EVAL, saved each
-    time, with what it logged. The sanity check is not captured.
+    several batches, whose losses are averaged. Its ``loss`` is the return value of
+    ``training_step``; logged values (``self.log``) are saved with it. A validation is one step of
+    mode EVAL with its logged values, and always saved. The sanity check is not captured.
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or a Hook that is there already,
-        which is left open. None: what SageMaker or ``TOCSIN_RUN`` say.
-    options: of ``TorchHook.attach`` and of Hook: ``watch``, ``save_interval``, ``loss`` …
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or an existing Hook, which stays
+        open. None: the path in SageMaker's configuration, else ``TOCSIN_RUN``.
+    options: options of ``TorchHook.attach`` and Hook: ``watch``, ``save_interval``, ``loss`` …
 
     Example
     -------

@@ -69,26 +69,28 @@ _guarded = guarded(attrgetter("hook.trouble"), "%s of Keras is not captured")
 class TocsinCallback(keras.callbacks.Callback):
     """Captures a Keras model in ``fit``, ``evaluate`` and ``predict``, and stops a training.
 
-    A batch of ``fit`` is a step of mode TRAIN (with ``steps_per_execution`` N it is N batches,
-    for Keras calls no more often), a whole evaluation one of mode EVAL, a batch of ``predict``
-    one of mode PREDICT. Saved steps have the batch's own loss and metrics, its inputs, labels and
-    predictions, the learning rate, the weights and biases after the batch and, with the torch
-    backend, the gradients; an evaluation its losses and metrics, all of them ``val_…`` within
-    ``fit``, and the inputs, labels and predictions of its first batch. With JAX and TensorFlow
-    batches are not seen of several steps per execution, on several devices, of large samples, or of
-    a ``train_step`` of the script's own.
+    A batch of ``fit`` is a step of mode TRAIN. With ``steps_per_execution=N``, a step is N batches,
+    because Keras calls back only once. A whole evaluation is a step of mode EVAL, and a batch of
+    ``predict`` a step of mode PREDICT.
 
-    When somebody asks for a stop, ``fit`` ends after the current batch.
+    Saved training steps have the loss and metrics of the batch, its inputs, labels and predictions,
+    the learning rate, the weights and biases after the batch and, with the torch backend, the
+    gradients. An evaluation has its losses and metrics, named ``val_…`` within ``fit``, and the
+    inputs, labels and predictions of its first batch. With JAX and TensorFlow, the callback does
+    not see batches with several steps per execution, several devices, large samples, or a custom
+    ``train_step``.
+
+    After a stop request, ``fit`` ends after the current batch.
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or a Hook that is there already,
-        which is left open. None: what SageMaker or ``TOCSIN_RUN`` say.
-    watch, save_interval: as of Hook. Every evaluation is saved, unless a ``save_interval`` by mode
-        says otherwise.
-    close_at_end: the end of ``fit`` (or of an ``evaluate`` or ``predict`` of its own) is the end
-        of the run; another one takes the run up again. False: the run ends with ``close``.
-    options: the others of Hook.
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or an existing Hook, which stays
+        open. None: the path in SageMaker's configuration, else ``TOCSIN_RUN``.
+    watch, save_interval: as in Hook. Every evaluation is saved, unless ``save_interval`` has an
+        interval for EVAL.
+    close_at_end: whether the run ends with ``fit`` (or with an ``evaluate`` or ``predict`` outside
+        of it); another call continues the run. False: the run ends with ``close``.
+    options: the other options of Hook.
 
     Example
     -------

@@ -60,16 +60,16 @@ class TrainingFailedError(MeantForTraining, MXNetError):
 class GluonHook:
     """Captures a training of a Gluon network. ``GluonHook.attach`` makes one.
 
-    Every forward pass of the network begins a step, which the next one ends: of mode TRAIN inside
-    ``autograd.record()`` (or ``train_mode``), else of EVAL. Copies of a batch on several devices
-    belong to one step, of which the first device's is captured. At the end of a training step its
-    gradients and the updated parameters are captured; so call ``end_step`` before you set gradients
-    to zero yourself, as ``grad_req="add"`` demands.
+    Every forward pass of the network begins a step and ends the previous one. Its mode is TRAIN
+    inside ``autograd.record()`` (or ``train_mode``), else EVAL. Parts of a batch on several devices
+    belong to one step; the part of the first device is captured. Gradients and the updated
+    parameters are captured at the end of a training step, so call ``end_step`` before you set
+    gradients to zero yourself, as ``grad_req="add"`` requires.
 
-    Names are those that smdebug gave: ``dense0_weight``, ``gradient/dense0_weight``,
+    Names are smdebug's: ``dense0_weight``, ``gradient/dense0_weight``,
     ``relu0_input_0``, ``relu0_output_0``, ``softmaxcrossentropyloss0_output_0``, and for the second
-    call of a block in a step ``relu0_output_0_1``. A hybridized network is one operation:
-    nothing is seen of the blocks inside.
+    call of a block in a step ``relu0_output_0_1``. A hybridized network is one operation: the hook
+    cannot see the blocks inside it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Every private name of PyTorch that the hook uses, each in one place with a name of the field.
+"""Every private name of PyTorch that the hook uses, each in one place under a descriptive name.
 
 A new version of PyTorch may rename any of them. Then nothing here raises: the answer is the one of
 "not known", and the check that asks finds nothing.
@@ -83,7 +83,7 @@ def _edges(node: Any) -> Sequence[tuple[Any, int]]:
 
 
 def output_number(tensor: Any) -> int:
-    """Return the place of a tensor among the results of the node that computed it."""
+    """Return the index of a tensor among the outputs of the node that computed it."""
     return getattr(tensor, "output_nr", 0)
 
 
@@ -93,7 +93,7 @@ def parameter_of(node: Any) -> Any:
 
 
 def gives_another_form(node: Any) -> bool:
-    """Return whether a node changes the shape or the type of numbers, and not these."""
+    """Return whether a node changes only the shape or the type of a tensor, not its values."""
     return _RESHAPES.fullmatch(name_of(node)) is not None
 
 
@@ -127,12 +127,12 @@ def argument_of(node: Any) -> Any:
 
 
 def result_of(node: Any) -> Any:
-    """Return the result of a softmax, sigmoid or square root."""
+    """Return the output of a softmax, sigmoid or square root."""
     return _saved(node, "result")
 
 
 class Softmax(NamedTuple):
-    """Along which axis of which shape shares are computed, or the sum of their exponentials."""
+    """The axis and the shape of a softmax, log-softmax or logsumexp."""
 
     shape: tuple[int, ...]
     axis: int
@@ -156,22 +156,23 @@ def matrices_of(node: Any) -> tuple[Any, Any]:
 
 
 def indices_of(node: Any) -> list[Any]:
-    """Return the tensors by which ``tensor[…]`` or ``gather`` picks; None for an axis that is
-    whole."""
+    """Return the index tensors of ``tensor[…]`` or ``gather``; None for an axis that is not
+    indexed.
+    """
     if name_of(node) == GATHER:
         return [_saved(node, "index")]
     return [*(_saved(node, "indices") or ())]
 
 
 def limits_of(node: Any) -> tuple[Any, Any] | None:
-    """Return the numbers between which ``clamp`` keeps, each None without that limit."""
+    """Return the minimum and the maximum of a ``clamp``; None without that limit."""
     if not hasattr(node, "_saved_min"):
         return None
     return _saved(node, "min"), _saved(node, "max")
 
 
 def exponent_of(node: Any) -> Any:
-    """Return the number that ``pow`` raises to."""
+    """Return the exponent of a ``pow``."""
     return _saved(node, "exponent")
 
 
@@ -226,7 +227,7 @@ def is_wrapper(tensor: Any) -> bool:
 
 
 def copy_all(into: Sequence[Any], tensors: Sequence[Any]) -> None:
-    """Copy tensors into others as long, in as few kernels as there can be."""
+    """Copy tensors into others of the same lengths, in as few kernels as possible."""
     together = getattr(torch, "_foreach_copy_", None)
     if together is not None:
         together(list(into), list(tensors))
@@ -258,8 +259,9 @@ def is_compiled_itself(module: Any) -> bool:
 
 
 def is_compiled_module(value: object) -> bool:
-    """Return whether ``torch.compile`` made a module, by the name of its type: others would be
-    asked for attributes that they make up."""
+    """Return whether ``torch.compile`` made a module, by the name of its type: other modules may
+    return any attribute that they are asked for.
+    """
     return type(value).__name__ == "OptimizedModule"
 
 

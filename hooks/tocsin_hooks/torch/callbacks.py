@@ -1,4 +1,4 @@
-"""Helpers for callbacks of PyTorch, which neither disturb a training nor keep it alive."""
+"""Helpers for callbacks of PyTorch that neither disturb a training nor keep objects alive."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_elsewhere(module: Any) -> bool:
-    """Return whether a forward pass is none of the training's: a replica's, or one that is
-    recorded, or transformed."""
+    """Return whether a forward pass is not part of the training: it is a replica's, traced, or
+    transformed.
+    """
     return is_replica(module) or torch.jit.is_tracing() or is_transforming()
 
 
@@ -51,7 +52,7 @@ def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class UpdateHook:
-    """A global hook of all optimizers, which keeps neither us nor a model alive."""
+    """A global hook of all optimizers that keeps neither the TorchHook nor a model alive."""
 
     def __init__(self, method: Callable[..., None], idle: IdleSteps) -> None:
         self._method = WeakMethod(method)
@@ -76,7 +77,7 @@ class UpdateHook:
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """For a global hook, which must not keep us alive."""
+    """Wrap a callback of a global hook, which must not keep its owner alive."""
     weak = WeakMethod(method)
 
     def call(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Checks and comparisons of what a training computes its losses from."""
+"""Runs checks and comparisons on the tensors from which a training computes its losses."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _MOST_CALLS = 256  # after a pass that is one of many, among which its loss is l
 
 
 class Checks:
-    """Looks at calls of losses during forward passes and until gradients are computed, and tells
-    checks what happens.
+    """Watches calls of loss functions from the forward pass to the backward pass, and sends events
+    to the checks.
 
     Where two optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing
     is compared there.
@@ -80,13 +80,13 @@ class Checks:
         step.before_end.append(self._flush)
 
     def add(self, custom: CustomChecks) -> None:
-        """Give events to the checks of a user as well."""
+        """Send events to the checks of a user as well."""
         self._custom = custom
         custom.join(self.events)
 
     @property
     def _is_due(self) -> bool:
-        """Return whether calls of this pass are looked at, here or by the checks of a user."""
+        """Return whether Tocsin's checks or those of a user need the calls of this pass."""
         return self._when.is_due or (self._custom is not None and self._custom.hears_losses)
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
@@ -125,20 +125,22 @@ class Checks:
 
     @property
     def look(self) -> bool:
-        """Return whether anything looks at steps that are not saved."""
+        """Return whether a check needs steps that are not saved."""
         custom = self._custom is not None and self._custom.look
         every_step = self._when.is_every_step
         return every_step or custom or self._agreement.look or self._copies.look
 
     @property
     def values_actions(self) -> bool:
-        """Return whether what is trained draws actions, as a policy does, or learns their values
-        from a copy of itself, as where they were recorded before."""
+        """Return whether the model draws actions, as a policy does, or learns their values from a
+        copy of itself.
+        """
         return self._losses.draws or self._copies.are_known
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
-        """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
-        but the places of tokens."""
+        """Record the inputs of a model: samples, usually. A part of it may get only the positions
+        of tokens.
+        """
         inputs = self._calls.inputs = GivenInputs(own, args, kwargs)
         numbers = whole or any(each.is_floating_point() for each in inputs.tensors)
         if self._wanted.samples and inputs and numbers:
@@ -159,7 +161,7 @@ class Checks:
             self._losses.forward_ended(output)
 
     def _goes_outside(self) -> None:
-        """Take what is called from now on as outside of the model: its loss is next."""
+        """Treat the next calls as outside the model: its loss follows."""
         self._calls.inside = False
         if self._when.is_one_of_many:
             self._calls.calls_left = _MOST_CALLS
@@ -170,7 +172,7 @@ class Checks:
 
     @property
     def _is_first_saved(self) -> bool:
-        """Return whether the pass in hand is the first of a step of training that is saved."""
+        """Return whether the current pass is the first of a saved training step."""
         step = self._step
         return step.saving and step.passes == 1 and step.mode is Mode.TRAIN
 
@@ -180,7 +182,7 @@ class Checks:
         return self._step.saving and self._step.passes == 1 and not self._updates.over
 
     def model_called(self, call: Call) -> None:
-        """The model has been called by its trainer, in a forward pass that has not ended."""
+        """Handle a call of the model by its trainer, in a forward pass that has not ended."""
         self._goes_outside()
         if call.first:
             self._given(call.name, call.args, call.kwargs, whole=call.whole)
@@ -189,7 +191,7 @@ class Checks:
             self._losses.forward_ended(call.output)
 
     def breaks(self, contract: str, place: str) -> None:
-        """A trainer has found that a contract is broken there."""
+        """Record that a trainer has found a broken contract."""
         if self._wanted.contracts:
             self._found(contract, place)
 
@@ -234,12 +236,12 @@ class Checks:
         self._competes()
 
     def _competes(self) -> None:
-        """The loss has no level that is good."""
+        """Record that the loss belongs to a competition: its value does not show progress."""
         self._skill.forget()
         self._step.loss_kind = COMPETING
 
     def pause(self) -> None:
-        """Look at nothing until the next forward pass has ended."""
+        """Stop watching until the next forward pass has ended."""
         self._window.close()
         self._spread.close()
         self.events.tell(events.PassForgotten)
@@ -251,12 +253,12 @@ class Checks:
         self._losses.forget()
 
     def training_ends(self, root: Any) -> None:
-        """No step comes after the one in hand. The model may be gone."""
+        """Handle the end of the training, after the current step. The model may be gone."""
         self.events.tell(events.TrainingEnds, root)
 
     @property
     def has_more(self) -> bool:
-        """Return whether something was found that no saved step holds."""
+        """Return whether there are findings that no saved step has."""
         contracts = self._wanted.contracts and self._found.has_more
         return contracts or (self._custom is not None and self._custom.has_more)
 

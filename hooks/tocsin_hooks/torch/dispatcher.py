@@ -21,7 +21,7 @@ class _Taker(NamedTuple):
 
 
 class Dispatcher:
-    """Lists of those that take events, by the type of the event, in the order in which they came.
+    """The subscribers of each type of event, in the order in which they subscribed.
 
     A check is an object whose methods take one argument each, an event: its type says which. One
     that raises is switched off and reported once, and the others go on. ``are_wanted`` says whether
@@ -49,7 +49,7 @@ class Dispatcher:
             self._takers[event] = tuple(each for each in takers if each.owner is not owner)
 
     def tell(self, event: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Make the event if anybody takes it, and give it to them."""
+        """Make the event if it has subscribers, and give it to them."""
         takers = self._takers.get(event, ())
         if takers and not self._are_wanted():
             takers = tuple(each for each in takers if each.always)
@@ -70,7 +70,7 @@ def _methods(check: type[Any]) -> tuple[tuple[type[Any], str], ...]:
 
 
 def _found(check: type[Any]) -> Iterator[tuple[type[Any], str]]:
-    """The events that a class takes, each with the name of the method."""
+    """The events that a class takes, with the method for each."""
     for name, method in vars(check).items():
         if isfunction(method) and not name.startswith("_"):
             for event in get_type_hints(method).values():

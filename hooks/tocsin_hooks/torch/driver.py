@@ -1,4 +1,6 @@
-"""A TorchHook driven by those who know better than PyTorch's hooks when a model is called."""
+"""A TorchHook whose steps a trainer sets, because it knows better than PyTorch's hooks when a model
+is called.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class _Event:
 
 
 class Driver:
-    """Notifies a TorchHook of forward passes that it does not see, or is not to see.
+    """Notifies a TorchHook of forward passes that it does not see, and hides others from it.
 
     ``compiled``: the passes that are begun here run compiled code, in which no activations are
     visible. A hook that could not attach itself is passed over.
@@ -35,17 +37,17 @@ class Driver:
         self._begins, self._ends = _Event(self._begin), _Event(self._end)
 
     def called(self, model: Any, arguments: Any) -> None:
-        """The model is being called, and has looked for its hooks already."""
+        """Handle a call of the model, which has looked for its hooks already."""
         if self._training is not None:
             self._training.forward_begins(model, arguments, {})
 
     def begin(self) -> None:
-        """A forward pass begins; calls of the model in it are part of it."""
+        """Begin a forward pass; calls of the model in it are part of it."""
         if self._training is not None and not self._training.idle.skips(self._begins, self._token):
             self._begin()
 
     def end(self) -> None:
-        """The pass that was begun here has ended."""
+        """End the pass that was begun here."""
         if self._training is not None and not self._training.idle.skips(self._ends, self._token):
             self._end()
 

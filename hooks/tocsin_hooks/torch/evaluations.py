@@ -22,7 +22,7 @@ _FEWEST_OF_PARTS = 2  # calls for each update
 
 
 class EvaluationDetector:
-    """Says of each forward pass that trains nothing whether a step of EVAL begins with it.
+    """Decides for each forward pass that trains nothing whether a step of EVAL begins with it.
 
     An evaluation is all such passes until the model is trained again. A pass is *doubtful* if so
     may act a policy, or samples be generated: in training mode, or with a single sample. A step of
@@ -51,7 +51,7 @@ class EvaluationDetector:
 
     @property
     def acts(self) -> bool:
-        """Return whether there was acting before half of the latest updates.
+        """Return whether the model acted before half of the latest updates.
 
         Or, as in proximal policy optimisation, now and then from the start on, with many passes:
         a model that generates samples now and then has been trained before. Or, as where most
@@ -68,7 +68,7 @@ class EvaluationDetector:
         return self._from_start and self._rollouts > 0 and many
 
     def acted(self) -> None:
-        """Note that the model is trained on what it gave without gradients."""
+        """Record that the model is trained on outputs that it computed without gradients."""
         self._acted = True
 
     def trained(self, samples: int, part: str = "") -> None:
@@ -78,12 +78,12 @@ class EvaluationDetector:
             (self._alone if samples == 1 else self._together).add(part)
 
     def called_aside(self) -> None:
-        """A part of the model was called without gradients, in training mode."""
+        """Record a call of a part of the model without gradients, in training mode."""
         self._asides += 1
         self._asides_now += 1
 
     def updated(self) -> None:
-        """An optimizer has updated the model: whatever was evaluated is over."""
+        """Handle an update of the model: an evaluation before it is over."""
         self._updated = True
         self._updates += 1
         self._rollouts += self._rolls
@@ -157,8 +157,9 @@ class ModeArgument:
 
 
 def samples_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    """Return the number of samples that a model is given: the length of the first tensor that has
-    one."""
+    """Return the number of samples in the inputs of a model: the length of the first tensor that
+    has one.
+    """
     for each in chain(args, kwargs.values()):
         for tensor in _tensors(each):
             if tensor.dim():

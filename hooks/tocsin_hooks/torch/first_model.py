@@ -44,7 +44,7 @@ class FirstModel:
         self._handles: list[Any] = [self._calls, register_optimizer_step_pre_hook(self._updates)]
 
     def close(self, *, finished: bool) -> None:
-        """The script has ended."""
+        """Handle the end of the script."""
         self._release()
         if self._hook is not None:
             self._hook.close(finished=None if finished else False)
@@ -89,7 +89,7 @@ class FirstModel:
 
     @property
     def _moves(self) -> bool:
-        """Return whether another model is trained, which the script does not capture by itself."""
+        """Return whether another model is trained, which the script does not capture itself."""
         return self._trained is not self._model and not owners(unwrapped(self._trained))
 
     def _model_of(self, module: Any) -> Any:
@@ -139,7 +139,7 @@ class FirstModel:
         say(f"{class_name(unwrapped(model))} is captured{run}")
 
     def _move(self, model: Any) -> None:
-        """Go on with another model in the same run."""
+        """Continue with another model in the same run."""
         before, hook = self._model, self._hook
         if hook is None:
             return
@@ -158,6 +158,6 @@ class FirstModel:
 
 
 def say(message: str) -> None:
-    """One line for whoever has started us; of several processes the first one speaks."""
+    """Print a line for the user; with several processes, only the first one prints."""
     if os.environ.get("RANK", "0") == "0":
         print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - a command

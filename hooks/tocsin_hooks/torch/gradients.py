@@ -27,6 +27,6 @@ class LeftGradient:
 
     @property
     def stays(self) -> bool:
-        """Return whether it has neither been taken away nor changed."""
+        """Return whether the gradient was neither removed nor changed."""
         parameter = self._parameter()
         return parameter is not None and self.is_same(parameter.grad)

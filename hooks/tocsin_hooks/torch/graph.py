@@ -1,4 +1,4 @@
-"""The graph that autograd has recorded."""
+"""Searches the graph that autograd has recorded."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
 
 
 def is_multiple_of(node: Any, other: Any) -> bool:
-    """Return whether it gives a number times what another one gives."""
+    """Return whether a node multiplies the output of another one by a number."""
     node = before_views(node)
     while node is not None and node is not before_views(other):
         given = edges_of(node)
@@ -99,8 +99,7 @@ def is_weighted(loss: Any, node: Any) -> bool:
 
 
 def terms_of(loss: Any) -> Iterator[Any]:
-    """Return the nodes that a loss is a sum of, with weights: errors, such as squares, and
-    others."""
+    """Return the nodes that a loss is a weighted sum of: errors, such as squares, and others."""
 
     def passes(found: Any) -> bool:
         return not is_error(found) and _is_of(_SUMS | _WEIGHTS, found)
@@ -110,12 +109,12 @@ def terms_of(loss: Any) -> Iterator[Any]:
 
 
 def is_error(node: Any) -> bool:
-    """Return whether it gives squares or sizes, or the mean of such."""
+    """Return whether a node computes squares or absolute values, or their mean."""
     return name_of(node) in _LOSSES or _is_size(node)
 
 
 def _is_size(node: Any) -> bool:
-    """Return whether it gives the squares or sizes of numbers."""
+    """Return whether a node computes squares or absolute values."""
     name, before = name_of(node), inputs_of(node)
     return name in _ERRORS or (name == autograd.MUL and before[:1] == before[1:])
 
@@ -151,8 +150,9 @@ def parameters_near(node: Any, most: int) -> set[int]:
 
 
 def has_shares(node: Any) -> bool:
-    """Return whether it gives probabilities or their logarithms, as ``torch.distributions``
-    does."""
+    """Return whether a node computes probabilities or their logarithms, as ``torch.distributions``
+    does.
+    """
     node = before_views(node)
     while name_of(node) == autograd.EXPAND:
         node = before_views(inputs_of(node)[0])
@@ -162,7 +162,7 @@ def has_shares(node: Any) -> bool:
 
 
 def _picks_one(node: Any) -> bool:
-    """Return whether it picks a number from each row of a table."""
+    """Return whether a node selects a number from each row of a table."""
     indices = indices_of(node) if name_of(node) in (autograd.GATHER, autograd.INDEX) else []
     if name_of(node) == autograd.GATHER:
         return all(each is not None and each.shape[1:] == (1,) for each in indices)
@@ -187,7 +187,8 @@ def is_maximum(node: Any) -> bool:
 
 def is_gap(loss: Any) -> bool:
     """Return whether a loss is the difference of two means that are computed in the same way, as of
-    the energies of data and of samples, beside other terms: it has no level that is good."""
+    the energies of data and of samples, beside other terms: its value does not show progress.
+    """
     waiting = [loss.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -239,6 +240,6 @@ def before_views(node: Any) -> Any:
 
 
 def gradient_of(loss: Any, node: Any) -> Any:
-    """Return the gradient of a loss by what a node gives; None if it does not depend on it."""
+    """Return the gradient of a loss by the output of a node; None if it does not depend on it."""
     edge = [GradientEdge(node, 0)]
     return torch.autograd.grad(loss, edge, retain_graph=True, allow_unused=True)[0]

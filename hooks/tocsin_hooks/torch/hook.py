@@ -1,4 +1,4 @@
-"""The hook for PyTorch: what a training script talks to."""
+"""The hook for PyTorch, and its methods for training scripts."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ _guarded = guarded(attrgetter("hook.trouble"), "%s failed")
 class TorchHook:
     """Captures the training of a PyTorch model. ``attach`` makes one.
 
-    A forward pass of the model in training begins a step, unless it is a further micro-batch of
-    it (accumulated gradients); one in evaluation, or without gradients (``torch.no_grad``), is a
-    step of mode EVAL. In steps that are saved it captures what rules and the configuration ask
-    for: losses that modules compute anywhere, with what they compare; weights, biases, gradients
-    and learning rates as the optimizer gets them; inputs and outputs of activations and of the
-    model. See the class Hook for where it is written, and what is promised.
+    A forward pass of the model in training begins a step, unless it is a further micro-batch of the
+    last one (accumulated gradients). Forward passes in evaluation mode, or without gradients
+    (``torch.no_grad``), belong to a step of mode EVAL. In saved steps, the hook captures the
+    tensors that rules and the configuration need: losses with their predictions and labels;
+    weights, biases, gradients and learning rates as the optimizer gets them; inputs and outputs of
+    activations and of the model. The class Hook describes where they are written, and its
+    guarantees.
 
-    ``detach`` ends the capture and leaves no trace in the model or in PyTorch; ``close`` ends the
-    run, too. The model keeps its hook; a model that dies ends it.
+    ``detach`` ends the capture and leaves no trace in the model or in PyTorch; ``close`` also ends
+    the run. The model keeps its hook alive; when the model is deleted, the capture ends.
 
     Example
     -------
@@ -215,7 +216,7 @@ class TorchHook:
 
     @_guarded
     def detach(self) -> None:
-        """End the capture; the run goes on to be open. Later calls do nothing."""
+        """End the capture; the run stays open. Later calls do nothing."""
         release, self._release = self._release, _nothing
         release()
 
@@ -239,7 +240,9 @@ class TorchHook:
 
 
 def _with_worker(options: dict[str, Any]) -> dict[str, Any]:
-    """A script that says which worker it is says how many there are, too."""
+    """Add the worker of the environment to the options. If the script sets ``worker`` or
+    ``num_workers``, add only the ``run_id``.
+    """
     own: dict[str, Any] = {}
     with Guard(log_error, "cannot tell which of several workers this is"):
         own = worker_options(os.environ)

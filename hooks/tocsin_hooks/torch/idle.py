@@ -1,4 +1,4 @@
-"""Steps of training that go as the steps before, and that nothing looks at: they cost nothing."""
+"""Skips the events of training steps that no check needs: these steps cost almost nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVENT = 5e-6  # seconds of CPU time that an event takes which is skipped
 
 
 class IdleSteps:
-    """Skips events that do what they did before in the same place, while no step is saved.
+    """Skips events that repeat the sequence of earlier steps, while no step is saved.
 
     ``skips`` is asked first at each event. At first it only learns which event comes after which,
     and whether a step of training begins with it. Once ``follow`` says that nothing looks at the
@@ -112,36 +112,36 @@ class IdleSteps:
         return self._moves is not None
 
     def given(self, samples: int) -> None:
-        """The event in hand is a call with so many samples."""
+        """Record that the current event is a call with so many samples."""
         if self._current is not None and not self.repeats:
             self._current.samples = samples
 
     def begins(self) -> None:
-        """The event in hand begins a step of training."""
+        """Record that the current event begins a step of training."""
         if not self.repeats:
             self._begins = True
             self._longest = min(max(self._longest, self._length - 1), _MOST_EVENTS)
             self._length = 1
 
     def differs(self) -> None:
-        """The event in hand begins something else than a step of training."""
+        """Record that the current event begins something other than a step of training."""
         if not self.repeats:
             self._needed = self._sure
 
     def never(self) -> None:
-        """The event in hand is not to be skipped where it comes again."""
+        """Do not skip the current event when it occurs again at this place."""
         if not self.repeats:
             self._needed = inf
 
     def forget(self) -> None:
-        """Something happens that is no event: what comes next comes after nothing."""
+        """Handle something that is not an event: the next event has no predecessor."""
         if not self.repeats:
             self._stop(between=False)
             self._learn()
             self._last = None
 
     def follow(self, turns: Iterable[int | None], *, acts: bool) -> None:
-        """Skip what is known from the next event on: nothing looks at the current step.
+        """Skip known events from the next one on: no check needs the current step.
 
         ``turns``: what may count for the interval, see ``Hook.idle_steps``. Passes without
         gradients are only skipped if it is known that the model ``acts``: how many there are shows
@@ -163,7 +163,7 @@ class IdleSteps:
         self._own, self._skipped, self._events = [], 0, 0
 
     def _meet(self, source: Source, subject: Any) -> None:
-        """Learn from the event before, and take this one in hand."""
+        """Learn from the previous event, and make this one the current event."""
         self._learn()
         training = getattr(subject, "training", False)
         key = Key(source, id(subject), is_grad_enabled(), training)

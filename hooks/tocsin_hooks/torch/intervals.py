@@ -39,8 +39,8 @@ _LOST = "steps between saves are not summarised"
 
 
 class Intervals:
-    """Keeps the loss and the norm of a gradient of backward passes, by the optimizer: of all, or
-    where steps are short of every third, fifth … one.
+    """Keeps the loss and a gradient norm of backward passes, by optimizer: of all passes, or if
+    steps are short, of every third, fifth … one.
 
     Each stays on its device until a step of training is saved; nothing waits. Of the gradients of
     an optimizer one stands for all, the largest that is small enough to be read in every step: that
@@ -61,7 +61,7 @@ class Intervals:
         step.before_end.append(self._capture)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for series in self._series.values():
             series.close()
         self._series.clear()
@@ -95,7 +95,7 @@ class Intervals:
         )
 
     def _differentiated(self, series: _Series, thread: int, gradient: Any) -> None:
-        """The gradient of a parameter is there, and its backward pass goes on."""
+        """Handle the gradient of a parameter, while its backward pass continues."""
         series.passes += 1
         if series.passes % series.every:
             return
@@ -130,7 +130,7 @@ class Intervals:
         return self._scaler()
 
     def _capture(self) -> None:
-        """A step is saved, and ends: add the summaries of what came since the one before."""
+        """Add the summaries since the last save to a saved step, which ends."""
         if self._step.mode is not Mode.TRAIN:
             return
         self._scaler, self._is_scaled = None, True
@@ -194,14 +194,14 @@ class _Series:
             self._handle.remove()
 
     def taken(self) -> list[Value]:
-        """Return what there is, which begins again."""
+        """Return the numbers so far, and start again without any."""
         values = [*self.values]
         self.values.clear()
         return values
 
 
 def _is_small(gradient: Any) -> bool:
-    """Return whether the norm of a gradient takes but a few microseconds, and shows its device."""
+    """Return whether the norm of a gradient takes a few microseconds: a small, dense tensor."""
     plain = type(gradient) is torch.Tensor and gradient.layout is torch.strided
     return plain and gradient.numel() <= _LARGEST and gradient.is_floating_point()
 
@@ -209,7 +209,7 @@ def _is_small(gradient: Any) -> bool:
 def _reduced(
     plans: Mapping[str, CapturePlan | None], values: list[Value], summary: IntervalSummary
 ) -> Reduced:
-    """Return the summaries of values that may be still on their way from a device."""
+    """Return the summaries of values that may still be on their way from a device."""
     part = Reduced()
     steps, losses, norms = zip(*values, strict=True)
     boxes = {LOSS: _sent(losses, part)}

@@ -1,4 +1,4 @@
-"""The schedule by which losses of a training are looked at and compared."""
+"""Decides in which steps losses are checked and compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_PASSES = 64  # of a training step
 
 
 class LookSchedule:
-    """In training the first steps are looked at, and then those that are saved; in evaluations that
-    are saved, more and more rarely a pass. Nothing is compared where optimizers take turns.
+    """The steps whose losses are checked: in training the first ones, then the saved ones; in saved
+    evaluations, fewer and fewer passes. Nothing is compared if optimizers take turns.
 
     The first steps are so many, whatever is found in them, and fewer where looks take long.
     """
@@ -30,12 +30,12 @@ class LookSchedule:
         self._is_every_step = True
 
     def forward_begins(self) -> None:
-        """A pass begins: decide whether steps are looked at that are not saved."""
+        """Handle the start of a pass: decide whether unsaved steps are checked."""
         if self._step.mode is Mode.TRAIN:
             self._count(steps=self._step.passes == 1)
 
     def step_begins(self) -> None:
-        """The same where a step has begun whose forward passes are not seen."""
+        """Handle the start of a step whose forward passes are not visible, in the same way."""
         self._count(steps=1)
 
     def _count(self, *, steps: int) -> None:
@@ -47,19 +47,19 @@ class LookSchedule:
 
     @property
     def is_every_step(self) -> bool:
-        """Return whether steps are looked at that are not saved. Once they are not, that is for
-        good."""
+        """Return whether steps that are not saved are checked. Once false, it stays false."""
         return self._is_every_step
 
     @property
     def is_due(self) -> bool:
-        """Return whether calls of this pass are looked at."""
+        """Return whether the calls of this pass are checked."""
         return self._step.saving or (self._step.mode is Mode.TRAIN and self._is_every_step)
 
     @property
     def is_one_of_many(self) -> bool:
-        """Return whether the pass in hand is of an evaluation, or late in a long step: an episode,
-        or a text that is generated."""
+        """Return whether the current pass is of an evaluation, or late in a long step: an episode,
+        or a generated text.
+        """
         return self._step.mode is not Mode.TRAIN or self._step.passes > _MOST_PASSES
 
     @property
@@ -71,8 +71,9 @@ class LookSchedule:
 
     @property
     def records(self) -> bool:
-        """Return whether it is recorded what a loss is computed of after this pass: in an
-        evaluation after each, also where it is not compared."""
+        """Return whether the computations after this pass are recorded: in an evaluation after each
+        pass, compared or not.
+        """
         looks = self.compares or self._step.mode is not Mode.TRAIN
         return looks and self._step.loss_kind is None and self.wants_skill
 

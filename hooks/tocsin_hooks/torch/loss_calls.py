@@ -1,4 +1,4 @@
-"""Calls of loss functions, with all that they are given, wherever a script makes them."""
+"""Calls of loss functions and their arguments, wherever a script makes them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _AROUND = 4e-6  # seconds that PyTorch takes to call a mode
 
 @dataclass
 class Listener:
-    """Tells ``events`` of calls that checks look at.
+    """Sends ``events`` for the calls that checks need.
 
     Besides, ``loss`` gets each loss that is called, ``backward`` what gradients are going to be
     computed of, ``left`` each tensor that has become an array, a list or parts, or is asked where
@@ -88,7 +88,7 @@ class Listener:
 
 
 class LossWindow:
-    """Lets a listener hear of calls between ``open`` and ``close``, in the thread that opens it.
+    """Sends calls between ``open`` and ``close`` to a listener, in the thread that opens it.
 
     For that a mode stands on PyTorch's stack of modes, one for all windows of a thread. It is put
     there only if the stack is empty, and taken away only from its top: modes of the script are

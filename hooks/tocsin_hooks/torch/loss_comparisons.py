@@ -28,7 +28,7 @@ _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved st
 
 
 class LossComparisons:
-    """Follows what is computed from the outputs of a model, up to its loss.
+    """Tracks the computations from the outputs of a model to its loss.
 
     Losses are compared by ``skill``. What leads to those of training is kept, so that evaluations
     that compute the same are known by it.
@@ -86,13 +86,13 @@ class LossComparisons:
         self.tape.drawn = False
 
     def forget(self) -> None:
-        """Forget what was computed so far: it leads to no loss."""
+        """Discard the calls so far: they do not lead to a loss."""
         self.tape.clear()
         self._has_called = False
         self._elements.clear()
 
     def called(self, call: LossCall, *, inside: bool) -> None:
-        """A loss function was called, perhaps ``inside`` of a forward pass."""
+        """Handle a call of a loss function, perhaps ``inside`` of a forward pass."""
         if self._is_weighted(call):
             return
         if self._step.mode is not Mode.TRAIN:

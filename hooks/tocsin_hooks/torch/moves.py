@@ -10,7 +10,7 @@ KNOWN = 2  # times that an event did the same after another one, until it is ski
 
 
 class Source(Protocol):
-    """Handles one kind of event: a call of a module or an update, begun or ended."""
+    """Handles one kind of event: the start or the end of a module call or an update."""
 
     def repeat(self, subject: Any, samples: int) -> None:
         """Handle an event of this module or optimizer that was skipped."""

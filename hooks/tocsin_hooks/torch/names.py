@@ -56,7 +56,8 @@ _NAMED_KIND = re.compile(
 
 
 def tensor_names(model: Any) -> Iterator[Name]:
-    """Yield all that the hook can capture of a model, in the order of its parameters and modules.
+    """Yield all tensors that the hook can capture of a model, in the order of its parameters and
+    modules.
 
     What is captured of it depends on the rules. Of inputs and outputs only the first of a module
     is listed; losses outside of the model are not.
@@ -84,7 +85,7 @@ def tensor_names(model: Any) -> Iterator[Name]:
 
 
 def class_name(model: Any) -> str:
-    """Return the name of a model's class, which ``fully_shard`` replaces by one of its own."""
+    """Return the name of a model's class, which ``fully_shard`` replaces by another one."""
     bases = type(model).__bases__
     sharded = len(bases) == 2 and bases[0].__name__ == "FSDPModule"
     return (bases[1] if sharded else type(model)).__name__
@@ -203,12 +204,12 @@ def plain(path: str) -> str:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model in DataParallel, DistributedDataParallel and ``torch.compile``."""
+    """Return the model inside DataParallel, DistributedDataParallel and ``torch.compile``."""
     return wrappers(model)[-1]
 
 
 def wrappers(model: Any) -> list[Any]:
-    """Return the model, what it wraps, and what that wraps."""
+    """Return the model and the models that it wraps, from the outside in."""
     chain = [model]
     while (inner := _inner(chain[-1])) is not None:
         chain.append(inner)

@@ -1,4 +1,4 @@
-"""Knows optimizers that take turns, as those of a GAN do."""
+"""Recognises optimizers that take turns, as in a GAN."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Opponents:
         return self._turns >= _TURNS
 
     def passed(self) -> None:
-        """Something was computed, forward or backward."""
+        """Record a forward or backward computation."""
         self._has_passed = True
 
     def update_begins(self, optimizer: Any, *, held: bool) -> None:

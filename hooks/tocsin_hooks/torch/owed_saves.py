@@ -1,4 +1,4 @@
-"""Saves that are made up for: of steps of training that were due, but had no loss."""
+"""Postponed saves: of training steps that were due to be saved, but had no loss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MOST_TRIES = 4
 
 
 class OwedSaves:
-    """Moves the save of a step that has no loss to the next one that has.
+    """Postpones the save of a step without a loss to the next step with one.
 
     Not each step of training ends by an update: a GAN's generator draws samples that are detached,
     a policy goes through a long episode. Where the interval meets such steps only, no loss would
@@ -30,7 +30,7 @@ class OwedSaves:
         return self._owes and self._expects_update and self._tries < _MOST_TRIES
 
     def owe(self) -> None:
-        """A step of training that was due is not saved."""
+        """Record that a training step that was due is not saved."""
         self._owes = True
 
     def begins(self, *, due: bool) -> bool:
@@ -40,7 +40,7 @@ class OwedSaves:
         return left_out
 
     def updated(self) -> None:
-        """An optimizer has updated the model in the current step."""
+        """Record an update of the model in the current step."""
         self._updated = True
 
     def ends(self, *, saved: bool, with_loss: bool) -> None:

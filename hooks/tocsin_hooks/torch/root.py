@@ -1,4 +1,4 @@
-"""Hooks on a model, and on what wraps it later."""
+"""Hooks on a model, and on modules that wrap it later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boundaries of training steps: forward passes, or updates if those are not seen."""
+"""Boundaries of training steps: forward passes, or updates if forward passes are not visible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ForwardPass(NamedTuple):
 
 
 class StepBoundaries:
-    """Calls ``begin`` with the mode where a step begins.
+    """Calls ``begin`` with the mode at the start of each step.
 
     An update is followed by a forward pass, or else that pass is not seen: it is compiled with the
     hooks in it, or ``model.forward`` is called by itself. Then the next step begins ahead of its
@@ -253,7 +253,7 @@ class StepBoundaries:
         return unseen
 
     def updated_elsewhere(self, root: Any, optimizer: Any) -> None:
-        """An optimizer has updated something else than the model."""
+        """Handle an update of something other than the model."""
         if self._unknown.updated_elsewhere(root, optimizer):
             self._owed.updated()
             self._steps.updated()

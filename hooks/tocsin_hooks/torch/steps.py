@@ -14,7 +14,7 @@ _LONGEST_CYCLE = 16  # updates, until optimizers repeat their turns
 
 
 class StepDetector:
-    """Says of each forward pass in training whether a step begins with it.
+    """Decides for each forward pass in training whether a step begins with it.
 
     One does if an optimizer has updated the model since the last one began; the others are
     further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
@@ -64,7 +64,7 @@ class StepDetector:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the first step goes on, before an update that is seen has begun."""
+        """Return whether the first step continues, before the first visible update has begun."""
         return self.begun == 1 and not self._updating and not self._updated
 
     @property
@@ -80,7 +80,7 @@ class StepDetector:
         self._evaluations = 0
 
     def updated(self) -> None:
-        """An optimizer has updated the model."""
+        """Record an update of the model."""
         self._updating, self._updated = False, True
         self._evaluations = 0
         passes, self._since_update = self._since_update, 0
@@ -112,7 +112,7 @@ class StepDetector:
 
 
 class Turns:
-    """Knows which optimizer is next where several take turns, as those of a GAN.
+    """Predicts which optimizer updates next if several take turns, as in a GAN.
 
     Each has an interval of its own then: else it would be the same one's steps that are saved.
     """

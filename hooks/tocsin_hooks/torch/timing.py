@@ -56,7 +56,7 @@ class TrainingTiming:
         self._waiting.append((begun, end))
 
     def update_ends(self) -> None:
-        """An optimizer has updated the model: the step ends here, or at a later update."""
+        """Handle an update of the model: the step ends here, or at a later update."""
         if (timings := self._hook.timings) is not None:
             timings.end()
 

@@ -1,4 +1,4 @@
-"""For the callbacks of trainers: a TorchHook whose evaluations are steps of their own."""
+"""A TorchHook for the callbacks of trainers, whose evaluations are steps of their own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from_trainer = guarded(attrgetter("_capture.trouble"), "%s of the trainer is not
 
 
 class TrainerCapture:
-    """Captures one training after the other; a later one takes the run up where the last ended.
+    """Captures one training after another; a later one continues the run of the last one.
 
     A trainer knows where a forward pass begins and ends, whichever modules it calls: ``begin``
     and ``end`` say so. An evaluation is one step of mode EVAL, and each is saved, unless
@@ -54,7 +54,7 @@ class TrainerCapture:
 
     @property
     def position(self) -> Mapping[str, int] | int | None:
-        """Steps begun so far, or what the next training takes up."""
+        """The steps begun so far, or the position at which the next training continues."""
         return self.torch.position if self.torch else self._options.get("resumed_from")
 
     @position.setter
@@ -70,13 +70,13 @@ class TrainerCapture:
         return self.torch.training if self.torch is not None else None
 
     def checkpoint(self, path: str) -> None:
-        """The trainer has saved a checkpoint."""
+        """Record that the trainer has saved a checkpoint."""
         if self.torch is not None:
             self.torch.hook.checkpoint(path)
 
     @property
     def saving(self) -> bool:
-        """Return whether the step in hand is saved: worth asking before computing what to save."""
+        """Return whether the current step is saved: check it before computing tensors to save."""
         return self.torch is not None and self.torch.hook.saving
 
     def open(
@@ -90,7 +90,7 @@ class TrainerCapture:
         evaluated_batches: int = 1,
         **options: Any,
     ) -> None:
-        """A training begins. ``options`` hold where the user gave none.
+        """Begin a training. ``options`` are defaults for options that the user did not set.
 
         ``losses_add_up``: the trainer divides the losses of micro-batches by their number.
         ``losses_are_divided``: by ``accumulate``, also where there are fewer micro-batches.
@@ -114,19 +114,19 @@ class TrainerCapture:
         self._calls = OutermostCalls(model, self._forwarded)
 
     def begin(self) -> None:
-        """A forward pass begins, in the mode in which the model is."""
+        """Begin a forward pass, in the current mode of the model."""
         if self._calls is not None:
             self._calls.begin()
         if self._driver is not None:
             self._driver.begin()
 
     def end(self) -> None:
-        """It has ended; what comes now are losses, gradients and the optimizer."""
+        """End the forward pass; losses, gradients and the optimizer follow."""
         if self._driver is not None:
             self._driver.end()
 
     def breaks(self, contract: str, place: str) -> None:
-        """The trainer breaks a contract, in that line."""
+        """Record that the trainer breaks a contract, in that line."""
         if self._training is not None:
             self._training.breaks(contract, place)
 
@@ -184,7 +184,7 @@ class TrainerCapture:
 
 
 def _intervals(interval: Any) -> Mapping[Mode, int]:
-    """An evaluation is a single step, so every one is saved."""
+    """Return the save intervals, in which every evaluation is saved: it is a single step."""
     if interval is None or isinstance(interval, Mapping):
         return {Mode.EVAL: 1, **(interval or {})}
     return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}

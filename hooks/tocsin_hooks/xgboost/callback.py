@@ -27,30 +27,30 @@ _WITHOUT_LOSS = (
 
 
 class TocsinCallback(xgb.callback.TrainingCallback):
-    """Captures a training of XGBoost, and ends it when somebody asks for a stop.
+    """Captures a training of XGBoost, and ends it after a stop request.
 
-    A boosting round is a step of mode TRAIN. Tensors have the names that smdebug gave them: metrics
+    A boosting round is a step of mode TRAIN. Tensors have smdebug's names: metrics
     (``train-logloss``), ``predictions``, ``labels``, ``feature_importance/<type>/<feature>``,
     ``trees/<column>``, ``hyperparameters/<name>``, ``average_shap/<feature>``,
-    ``full_shap/<feature>``. What the rules and the configuration do not ask for is not computed.
+    ``full_shap/<feature>``. Only tensors that a rule or the configuration needs are computed.
 
-    Each training makes a hook when it begins and closes it when it ends; continued from a model
-    (``xgb_model``), it counts its rounds on from there. Every rank of a distributed training needs
-    the callback: each is a worker, and they agree on when to stop. Of a scikit-learn search the
-    refit is captured, and no fit on a part of the data: those would overwrite each other.
+    Each training makes a hook when it begins and closes it when it ends. A training that continues
+    a model (``xgb_model``) continues its round numbers. Every rank of a distributed training needs
+    the callback: each is a worker, and they agree on when to stop. In a scikit-learn search, only
+    the refit is captured, because fits on parts of the data would overwrite each other.
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, a Storage; or a Hook, used as it is and not
-        closed. None: where SageMaker's ``debughookconfig.json`` says, else ``TOCSIN_RUN``.
-    train, validation: DMatrix or (X, y). ``predictions`` and ``labels`` are of the validation
-        data, SHAP values of the training data, each of the other if it is the only one. A DMatrix
-        that is also trained on or evaluated is predicted cheaply.
-    shap: save the average SHAP value of each feature. On all of the training data that may take
-        longer than the training: let ``train`` be a sample of it.
-    options: those of ``Hook``.
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or an existing Hook, which stays
+        open. None: the path in SageMaker's ``debughookconfig.json``, else ``TOCSIN_RUN``.
+    train, validation: DMatrix or (X, y). ``predictions`` and ``labels`` come from the validation
+        data, SHAP values from the training data; if only one is given, it is used for both. A
+        DMatrix that is also trained on or evaluated is predicted faster.
+    shap: save the average SHAP value of each feature. On all training data this may take longer
+        than the training: pass a sample as ``train``.
+    options: options of ``Hook``.
 
-    Raises TypeError for an option that there is not, and nothing else.
+    Raises TypeError for an unknown option, and nothing else.
 
     Example
     -------

@@ -27,9 +27,9 @@ def invoke_rule(
 ) -> None:
     """Judge the run's global steps from ``start_step`` on, up to but not including ``end_step``.
 
-    It waits for the steps of a job that is running, and returns at the end of the run. Steps
-    that have not what the rule asks for are passed over. With ``raise_eval_cond`` the first step
-    at which the condition is met raises RuleEvaluationConditionMet.
+    Waits for the steps of a job that is running, and returns at the end of the run. Skips steps
+    without the tensors that the rule reads. With ``raise_eval_cond``, raises
+    RuleEvaluationConditionMet at the first step at which the condition is met.
     """
     name, count = type(rule_obj).__name__, Counter[str]()
     step = start_step or 0

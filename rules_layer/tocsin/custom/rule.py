@@ -20,8 +20,8 @@ class Rule(NativeRule):
     """A rule of your own: a frozen dataclass with ``reads`` and ``evaluate`` (see
     ``tocsin.rules.Rule``), or a class with ``invoke_at_step``, as it is written for smdebug.
 
-    The second kind is made with the trial that it judges, answers True where its condition is
-    met, and keeps what it wants to remember in its attributes: plain data and numpy arrays.
+    The second kind gets the trial that it judges in its constructor, returns True if its condition
+    is met, and keeps its state in its attributes: plain data and numpy arrays.
     The watch file names the actions of a rule; ``action_str`` is ignored.
 
     Example:

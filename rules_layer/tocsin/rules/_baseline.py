@@ -1,4 +1,4 @@
-"""Numbers of a step that can be compared with those of another run."""
+"""The numbers of a step that are compared with those of another run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ a rule adds."""
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """A loss as far as its memory tells. Less is better; None in a window is not finite.
+    """A loss over the saves that the memory keeps. Less is better; None in a window is not finite.
 
     ``first``, ``last``: the oldest and the newest costs.
     ``best``: the lowest level so far; None while there is none.
@@ -57,7 +57,7 @@ class Curve(msgspec.Struct, frozen=True):
         return median_deviation(self.last)
 
     def highest_of_first(self, saves: int | None = None) -> float:
-        """Return the highest of the first costs, or of so many of them."""
+        """Return the highest of the first costs, or of the given number of them."""
         return max(as_numbers(self.first[:saves]))
 
     def fell(self, percent: float) -> bool:
@@ -103,7 +103,9 @@ def another_fell(state: State, key: str, percent: float = 10.0) -> bool:
 
 
 def any_moved(state: State) -> bool:
-    """Return whether a loss ``fell``, or one of several in training ``rose``: they may compete."""
+    """Return whether a loss ``fell``, or one of several training losses ``rose``: they may be
+    rivals.
+    """
     trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
     rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
     return rose or any(memory.get("fell") for memory in state.values())

@@ -1,4 +1,4 @@
-"""Recognises losses whose level does not show how well the model learns."""
+"""Recognises losses whose value does not show how well the model learns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KIND = re.compile(
 
 
 def kind_of_loss(tensor: Tensor) -> str | None:
-    """Return the kind of a loss that has no level to reach, None for all others.
+    """Return the kind of a loss whose value does not show progress; None for all others.
 
     Losses that compete rise in turns; the loss of a policy is not one that falls; mining makes the
     pairs of metric learning and ranking harder while the model learns; targets of self-supervised
@@ -42,7 +42,7 @@ def kind_of_loss(tensor: Tensor) -> str | None:
 
 
 def acts(loss: Tensor) -> bool:
-    """Return whether it is the loss of a model that acts."""
+    """Return whether it is the loss of a model that chooses actions."""
     return kind_of_loss(loss) == "reinforcement"
 
 
@@ -54,7 +54,7 @@ def _kind_by_name(name: str) -> str | None:
 
 @shared
 def with_level(tensors: tuple[Tensor, ...], *, named: bool) -> tuple[tuple[Tensor, ...], str]:
-    """Return the losses whose level counts, and the kinds of the others in words.
+    """Return the losses whose value shows progress, and the kinds of the others in words.
 
     Losses that a user names all count.
     """

@@ -33,7 +33,7 @@ _styles: dict[type, Callable[[Any], type[Rule]]] = {}
 
 
 def register(given: R) -> R:
-    """Adds a rule under its class name. For one in a style of its own, what runs it is added.
+    """Register a rule under its class name. A rule written for smdebug is adapted first.
 
     Raises TypeError at once if the rule is not well formed.
     """
@@ -73,14 +73,14 @@ def register(given: R) -> R:
 
 
 def register_style(base: type, convert: Callable[[Any], type[Rule]]) -> None:
-    """Makes ``register`` accept classes that derive from ``base``, as ``convert`` makes rules of
-    them.
+    """Make ``register`` accept classes that derive from ``base``; ``convert`` turns them into
+    rules.
     """
     _styles[base] = convert
 
 
 def locate(package: str, path: Iterable[str]) -> None:
-    """Makes the rules of a package and of those in it known, without loading one: each is in the
+    """Make the rules of a package and its subpackages known, without loading them: each is in the
     module of its name. A module whose name begins with ``_`` is a helper.
     """
     for module in iter_modules(path):
@@ -91,7 +91,7 @@ def locate(package: str, path: Iterable[str]) -> None:
 
 
 def _load(lowered: str) -> None:
-    """Loads the rule of that name in small letters, if it is in a package that was located."""
+    """Load the rule of that lower-case name, if it is in a package that was located."""
     if lowered in _modules:
         module = import_module(_modules[lowered])
         found = {name: value for name, value in vars(module).items() if name.lower() == lowered}
@@ -111,7 +111,7 @@ def load_packages() -> None:
 
 
 def forget(module: str) -> None:
-    """Removes the rules of a module that failed to load."""
+    """Remove the rules of a module that failed to load."""
     for name in [name for name, rule in _rules.items() if rule.__module__ == module]:
         del _rules[name]
 
@@ -122,7 +122,7 @@ def _origin(rule: type[Rule]) -> tuple[str, str]:
 
 
 def rule_names(profile: str | None = None, about: str | None = None) -> tuple[str, ...]:
-    """Return the names of all rules, or of those that watch in a profile without being named.
+    """Return the names of all rules, or of those that are active by default in a profile.
 
     With ``about`` only those about the training, or the machine.
     """
@@ -163,7 +163,7 @@ def defaults(rule: type[Rule], profile: str) -> dict[str, Any]:
 def build(
     name: str, parameters: Mapping[str, Any], profile: str = RECOMMENDED
 ) -> tuple[Rule, dict[str, Any]]:
-    """Makes a rule from parameters, typed or as on the wire, where every value is a string.
+    """Make a rule from parameters, typed or as strings.
 
     Returns the rule and the engine options among its defaults and parameters.
     Raises BadRule for an unknown rule or parameter, and for a value that does not fit.

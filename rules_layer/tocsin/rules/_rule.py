@@ -96,7 +96,7 @@ class Step:
     ``time`` is the time at which the last index file was written, in seconds since the epoch.
     ``times`` has that time for each worker.
     ``tick`` marks a call without a step, as time passes: no tensors, and ``time`` is now.
-    ``waiting_since``, of a tick before the first step: when the run was first looked at.
+    ``waiting_since``, of a tick before the first step: when the run was first evaluated.
     ``others`` has, for each run in ``Reads.runs``, the tensors that the same reads selected at this
     step of that run. It has only runs with such a step.
     ``trial`` is the run up to this step, for a rule that reads it as a whole.

@@ -36,7 +36,7 @@ def sketched(sketch: Sketch, number: float) -> dict[str, Any]:
 
 
 def medians(blocks: Sequence[float], size: int, apart: int = 1) -> list[float]:
-    """Return the medians of ``size`` neighbouring blocks, each ``apart`` blocks later."""
+    """Return the medians of ``size`` neighbouring blocks, every ``apart`` blocks."""
     last = len(blocks) - size + 1
     return [median(blocks[at : at + size]) for at in range(0, last, apart)]
 
@@ -53,7 +53,7 @@ def deviation(numbers: Sequence[float], mean: float) -> float:
 
 
 def largest_excursion(numbers: Sequence[float]) -> float:
-    """Return how far a course once rose above its least number so far."""
+    """Return the largest rise of a course above its lowest number so far."""
     least, most = math.inf, 0.0
     for number in numbers:
         least = min(least, number)

@@ -1,4 +1,4 @@
-"""The verdicts that rules return, and what they measured."""
+"""The verdicts that rules return, and the measured values in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 def measured(
     verdict: Verdict, value: float, limit: float, side: Side = "above", name: str = ""
 ) -> Verdict:
-    """Add to a verdict what the rule measured, in the rule's own unit.
+    """Add the measured value and its limit to a verdict, in the rule's own unit.
 
     ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
     steps, too: a report then draws the measure of the whole run against its limit. The report
@@ -29,16 +29,16 @@ def measured(
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:
-    """Says that the step has nothing that the rule can judge."""
+    """Return the verdict that the step has nothing that the rule can judge."""
     return Verdict(Outcome.NOT_APPLICABLE, reason, detail)
 
 
 def violation(
     reason: Reason, detail: str, tensor: Tensor, **evidence: float | int | str
 ) -> Verdict:
-    """Says that the step violates the rule. ``evidence`` has the numbers that decided.
+    """Return the verdict that the step violates the rule. ``evidence`` has the deciding numbers.
 
-    Put the most important number first: the action ``metric`` publishes it, an SMS shows it.
+    Put the most important number first: the action ``metric`` publishes it, and an SMS shows it.
     """
     return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)
 

@@ -14,7 +14,7 @@ Window = Sequence[float | None]
 
 
 def tracked(state: State, points: Iterable[Point]) -> Iterator[Point]:
-    """Yield the points of series that are in the state, and of new series while there is room."""
+    """Yield the points of series that are in the state, and of new series up to its limit."""
     room = 2 * MOST_SERIES - len(state)
     for point in points:
         if point.key not in state:

@@ -47,16 +47,16 @@ def create_trial(
     """Return the run in a folder or at ``s3://bucket/prefix``, opened for reading.
 
     If a job was started several times into one run, the last start counts, with the steps that it
-    resumed from. ``range_steps`` is the global steps to look at, from the first up to but not
-    including the second; nothing is known of starts that saved no step there. ``timeout`` is how
-    many seconds to wait for a run, and for the collections files of all its workers, to appear.
-    ``partial`` opens a run that ended without all of those. ``refresh_interval`` is how many
-    seconds pass between two looks for new files: by default 1 in S3 and 0 in a folder. Once more
-    than ``incomplete_step_wait_window`` steps wait for a worker, they count as complete but for
-    the newest half. ``client`` is a boto3 S3 client to use.
+    resumed from. ``range_steps`` limits the trial to global steps, from the first up to but not
+    including the second; it ignores starts that saved no step there. ``timeout`` is the number of
+    seconds to wait for a run and for the collections files of all its workers. ``partial`` opens a
+    run that ended without some of these files. ``refresh_interval`` is the number of seconds
+    between two checks for new files: by default 1 in S3 and 0 in a folder. If more than
+    ``incomplete_step_wait_window`` steps wait for a worker, all of them count as complete, except
+    the newest half of such a window. ``client`` is a boto3 S3 client to use.
 
-    Raises NotARun at once, or after the timeout, where there is no run; MissingCollectionFiles
-    for a run that has ended without all of its collections files; BadCollections.
+    Raises NotARun, at once or after the timeout, if there is no run; MissingCollectionFiles for a
+    run that has ended without all of its collections files; BadCollections.
 
     Example:
         >>> trial = create_trial("s3://bucket/jobs/j1/debug-output")

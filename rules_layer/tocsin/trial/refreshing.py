@@ -18,14 +18,14 @@ Trials = TypeVar("Trials", bound=Refreshing | Sequence[Refreshing])
 
 @contextmanager
 def no_refresh(trials: Trials) -> Iterator[Trials]:
-    """Inside, the trials answer from what they knew on entry, and read no index files."""
+    """In this context, the trials read no new index files, and answer from those read so far."""
     with _set(trials, on=False):
         yield trials
 
 
 @contextmanager
 def refresh(trials: Trials) -> Iterator[Trials]:
-    """Inside, the trials look for new files before they answer, even within ``no_refresh``."""
+    """In this context, the trials read new files before they answer, even in ``no_refresh``."""
     with _set(trials, on=True):
         yield trials
 

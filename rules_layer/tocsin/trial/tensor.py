@@ -91,7 +91,7 @@ class TrialTensor:
     def check_value(
         self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> None:
-        """Raise what ``value`` raises where a step has no value, and read nothing."""
+        """Raise the error of ``value`` if a step has no value, without reading the value."""
         self._place(step_num, mode, worker)
 
     def values(

@@ -43,10 +43,10 @@ class RuleConfig:
 
     rule: the rule's name; ``tocsin rules`` lists them.
     name: the RuleConfigurationName in events and messages; by default the rule's.
-    parameters: of the rule; ``tocsin rules NAME`` lists them.
+    parameters: the rule's parameters; ``tocsin rules NAME`` lists them.
     include, exclude: patterns of names of the tensors that it reads, or leaves out.
-    severity: of its alerts.
-    actions: in place of the file's.
+    severity: the severity of the rule's alerts.
+    actions: actions of this rule, in place of the file's.
     inhibits: names of rules that do not notify while this one fires.
     """
 
@@ -103,11 +103,11 @@ class CollectionConfig:
     reductions: numbers of each tensor that become tensors of their own.
     save_raw_tensor: whether the values are kept; by default where a rule needs them.
     save_interval: every N-th step of a mode.
-    start_step, end_step: the window of ``save_interval``, without ``end_step`` itself.
-    save_steps: these steps too, in the window or not.
+    start_step, end_step: ``save_interval`` applies from the first on, and before the second.
+    save_steps: also save these steps, inside the window or not.
     save_shape: whether the shape is kept where smdebug looks for it.
     save_histogram: accepted without effect.
-    quantiles: from 0 to 1, of each tensor, kept in its summary for the report.
+    quantiles: quantiles of each tensor, from 0 to 1, kept in its summary for the report.
 
     >>> CollectionConfig("^fc", reductions="mean,l2_norm", modes={Mode.EVAL: SaveConfig(1)})
     """
@@ -133,10 +133,10 @@ class Capture:
 
     save_interval: every N-th step of a mode; 10 without any setting.
     save_interval_seconds: also save after this many seconds, whichever comes first.
-    collections: by name; their tensors are captured, whether a rule reads them or not.
-    start_step, end_step: the window of ``save_interval``, without ``end_step`` itself.
-    save_steps: these steps too, in the window or not.
-    reductions: of collections without their own.
+    collections: collections by name; their tensors are captured, whether a rule reads them or not.
+    start_step, end_step: ``save_interval`` applies from the first on, and before the second.
+    save_steps: also save these steps, inside the window or not.
+    reductions: the reductions of collections without their own.
     save_raw_tensor: whether values are kept; by default where a rule needs them.
     save_shape: whether shapes are kept where smdebug looks for them.
     save_all: whether all tensors are captured.
@@ -172,7 +172,7 @@ class Notify:
     repeat_interval: how often a rule that still fires is notified again, 5m to 365d.
     send_resolved: whether to notify when a rule resolves.
     summary: actions that report the result at the end of the run.
-    group_interval: the least time from one message to the next, 10s to 24h.
+    group_interval: the shortest time between two messages, 10s to 24h.
     """
 
     group_wait: str | int | float = "10s"
@@ -186,7 +186,7 @@ class Notify:
 class Relaunch:
     """Options of the action ``relaunch``, which starts a stopped job again.
 
-    attempts: how often at most, 1 to 9.
+    attempts: the largest number of relaunches, 1 to 9.
     hyperparameters: what changes, by name: ``x0.3`` multiplies, a number replaces.
     """
 
@@ -225,7 +225,7 @@ class Watch:
     """A whole watch file.
 
     profile: the defaults of rules.
-    severity: of all alerts; by default each rule's own.
+    severity: the severity of all alerts; by default each rule's own.
     actions: what to do when a rule fires.
     rules: names or sections; they replace the rules of the profile.
     extend_profile: keep the rules of the profile; those under ``rules`` change or join them.
@@ -239,7 +239,7 @@ class Watch:
     custom_rules: a folder of rules, relative to this file.
     dry_run: log actions instead of taking them.
     guard: skip updates whose loss or gradients are not finite (PyTorch).
-    price_per_hour: of all machines of the training, in US dollars.
+    price_per_hour: US dollars per hour of all machines of the training.
     """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"

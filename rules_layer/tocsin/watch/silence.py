@@ -22,9 +22,9 @@ _Text = Annotated[str, msgspec.Meta(max_length=512)]
 class Silence:
     """Holds back the alerts that it covers, until a time with a time zone.
 
-    until: when it ends, with a time zone.
-    job, rule: globs over job names, and over the names of rules in a watch file.
-    severity: alerts of this severity; None: of any.
+    until: the end of the silence, with a time zone.
+    job, rule: patterns with ``*``, ``?`` and ``[ab]`` of the job's name and the rule's ``name``.
+    severity: alerts of this severity; default: all.
     author, reason: for readers of ``tocsin status``.
     id: names it in decisions; set by Tocsin.
 

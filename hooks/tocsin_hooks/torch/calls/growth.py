@@ -1,4 +1,4 @@
-"""Growth of a number with the samples that it was computed of, as of a sum."""
+"""Tells sums over samples from means, by their growth with the number of samples."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _LINEAR = frozenset({"mul", "multiply", "neg", "__mul__", "__rmul__", "__imul__"
 
 
 class Growth:
-    """Follows numbers that come of each other: True of one that grows with the samples, False of a
-    mean, None where it is not known, as where a sum and a mean are added up."""
+    """Tracks whether numbers grow with the number of samples: True for a sum, False for a mean,
+    None if unknown, such as a sum plus a mean.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, bool | None] = {}
@@ -30,7 +31,7 @@ class Growth:
     def called(
         self, name: str, args: Iterable[Any], kwargs: Mapping[str, Any], found: Any, samples: int
     ) -> None:
-        """A function of that name gave the number ``found``, in a pass of so many samples."""
+        """Record that a function returned the number ``found``, in a pass of so many samples."""
         given = [each for each in args if isinstance(each, torch.Tensor)]
         numbers = [self._of[id(each)] for each in given if id(each) in self._of]
         self._of[id(found)] = _growth(name, given, numbers, [*args], kwargs, samples)

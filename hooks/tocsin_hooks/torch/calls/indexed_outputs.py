@@ -30,7 +30,7 @@ class Picked:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it was picked by a mask that is true everywhere."""
+        """Return whether it was indexed with a mask that is true everywhere."""
         mask = self.index
         return isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and bool(mask.all())
 
@@ -60,7 +60,7 @@ class Picked:
 
 
 class IndexedOutputs:
-    """Follows what is picked, and what is computed of that alone, by the identity of tensors."""
+    """Tracks indexed outputs, and what is computed from them alone, by the identity of tensors."""
 
     def __init__(self) -> None:
         self._picked: dict[int, Picked] = {}
@@ -77,7 +77,7 @@ class IndexedOutputs:
             self._picked.update((key, picked) for key in keys)
 
     def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
-        """A call ``found`` tensors, by their keys."""
+        """Record a call that returned the tensors ``found``, by their keys."""
         before = [self._picked.get(key) for key in call.given]
         index = _index(call)
         if index is not None and len(call.given) == 1 and id(call.args[0]) in call.given:
@@ -93,7 +93,7 @@ class IndexedOutputs:
 
 
 def _is_all(picked: Picked, found: Iterable[Any]) -> bool:
-    """Return whether nothing was left out, as where the only column is picked."""
+    """Return whether the index selects everything, such as the only column."""
     chosen = any(map(_is_choice, parts_of_index(picked.index)))
     return not chosen and all(each.numel() == picked.of.numel() for each in found)
 

@@ -69,7 +69,7 @@ class LossCall:
 
     @property
     def has_classes(self) -> bool:
-        """Return whether the targets are numbers of classes."""
+        """Return whether the targets are class indices."""
         return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
 
 

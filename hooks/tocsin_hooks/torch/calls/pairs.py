@@ -24,7 +24,7 @@ _WIDEST = 1 << 12  # elements of a sample
 
 
 class Pair(NamedTuple):
-    """Predictions and labels, each with the tensors that belong to them."""
+    """Predictions and labels, with the tensors that belong to each."""
 
     predictions: Mapping[str, Any]
     labels: Mapping[str, Any]
@@ -76,7 +76,7 @@ def pair_of(call: LossCall) -> Pair:
 
 
 def chosen(call: LossCall, pair: Pair, samples: int, rng: random.Random) -> tuple[Pair, Any]:
-    """Return the samples that are paired again, and how many: those that are ignored stand last."""
+    """Return the samples to shuffle, ignored ones last, and how many there are."""
     width = max(1, pair.predictions["input"].numel() // samples)
     most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
     ignored = call.has_classes and pair.labels["target"].dim() == 1

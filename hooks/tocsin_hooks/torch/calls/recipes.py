@@ -1,4 +1,4 @@
-"""By which calls tensors were computed from which outputs of a model."""
+"""The calls that computed tensors from the outputs of a model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Recipes:
         self._picks.clear()
 
     def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
-        """A call ``found`` tensors, by their keys."""
+        """Record a call that returned the tensors ``found``, by their keys."""
         name, first = call.name, call.args[0] if call.args else None
         if all(id(each) in self._alone for each in tensors_of((call.args, call.kwargs))):
             self._alone.update(found)
@@ -97,7 +97,7 @@ class Recipes:
         return id(tensor) in self._limited
 
     def is_alone(self, tensor: Any) -> bool:
-        """Return whether it was computed of outputs, and of no other tensor."""
+        """Return whether it was computed from outputs only, and from no other tensor."""
         return id(tensor) in self._alone
 
     def times(self, tensor: Any) -> float:

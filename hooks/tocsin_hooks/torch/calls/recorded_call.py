@@ -18,7 +18,7 @@ class Copied:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call that was given something which depends on an output.
+    """A call with an argument that depends on an output.
 
     ``given``: the identities of what depends on one.
     ``versions``: of the tensors that do not, to see whether they were changed since.

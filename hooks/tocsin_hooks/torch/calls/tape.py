@@ -1,4 +1,4 @@
-"""Computes a loss again from other outputs of a model, whatever the script computes it with."""
+"""Recomputes a loss from other outputs of a model, however the script computes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CannotReplay(Exception):
 
 
 class Tape:
-    """The calls that lead from the outputs of a model to a loss, from the forward pass on.
+    """The calls that lead from the outputs of a model to a loss, recorded from the forward pass on.
 
     It knows tensors by identity and keeps them alive: clear it soon. What depends on chance, or
     changes something besides what it gives, ends the recording.
@@ -86,7 +86,7 @@ class Tape:
                 self.recipes.add_output(id(each), place)
 
     def clear(self) -> None:
-        """Forget everything, and record no more."""
+        """Discard all recorded calls, and stop recording."""
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self.recipes.clear()
         self._growth.clear()
@@ -116,7 +116,9 @@ class Tape:
         return RecordedCall(function, args, kwargs, given, constants, precision, caller)
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
-        """It gave ``found``; ``target`` is its first argument, which it may have changed."""
+        """Record the result ``found`` of a call; ``target`` is its first argument, which it may
+        have changed.
+        """
         results = [target] if _is_in_place(call.name) else tensors_of(found)
         if not results:
             return

@@ -1,4 +1,4 @@
-"""Inputs and outputs of the modules inside of a model."""
+"""Inputs and outputs of the modules inside a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _trouble = attrgetter("_step.hook.trouble")
 
 
 class Activations:
-    """Captures them during one forward pass of the model, by hooks that stay no longer.
+    """Captures them during one forward pass of the model, with hooks that are removed after it.
 
     So what is recomputed later (activation checkpointing) does not count twice. Of the replicas
     that DataParallel makes of a module one counts, the first.

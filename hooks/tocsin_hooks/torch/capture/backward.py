@@ -1,4 +1,4 @@
-"""Backward passes through a model: which loss they begin at, and who asked for them."""
+"""Backward passes through a model: the loss they start from, and the caller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class Backward:
-    """A backward pass that has begun: the ``loss`` it begins at, and the frame that asked."""
+    """A backward pass that has begun: the ``loss`` it starts from, and the calling frame."""
 
     loss: Any
     caller: FrameType | None
@@ -74,7 +74,8 @@ class Backward:
 
 def innermost(frame: FrameType | None) -> Backward | None:
     """Return the innermost backward pass that a thread is in, if it computes gradients of a single
-    number: a checkpoint, which recomputes a part of a pass, as a rule has more."""
+    number. A checkpoint, which recomputes part of a pass, usually has several.
+    """
     while frame is not None:
         loss: Any = None
         if frame.f_code is _BACKWARD:
@@ -119,7 +120,7 @@ class BackwardWatcher:
         self._handles += [each.register_hook(callback) for each in found]
 
     def close(self) -> None:
-        """Wait no longer. Also ends what is kept alive by an output that somebody holds."""
+        """Stop waiting. Also ends what is kept alive by an output that somebody holds."""
         self._generation += 1
         self._last = None
         while self._handles:

@@ -1,4 +1,4 @@
-"""The part of the current step that has been captured."""
+"""The tensors of the current step that have been captured so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pairs = list[tuple[CapturePlan, Any]]
 
 
 class CurrentStep:
-    """Reduces tensors on their device, and hands a whole step to the hook when it ends.
+    """Reduces tensors on their device, and gives a whole step to the hook when it ends.
 
     It knows nothing of a model. ``passes`` counts the forward passes of the step: a loss that is
     recorded in several becomes their mean, unless the model was called ``again``, for another
@@ -97,17 +97,17 @@ class CurrentStep:
 
     @property
     def evaluates(self) -> bool:
-        """Return whether there is one, and it is of mode EVAL."""
+        """Return whether a step of mode EVAL is open."""
         return self._begun and self.mode is Mode.EVAL
 
     @property
     def trains(self) -> bool:
-        """Return whether there is one, and it is of mode TRAIN."""
+        """Return whether a step of mode TRAIN is open."""
         return self._begun and self.mode is Mode.TRAIN
 
     @property
     def has_losses(self) -> bool:
-        """Return whether any was seen in this step, which is saved."""
+        """Return whether a loss was captured in this step, which is saved."""
         return bool(self._losses)
 
     def loss(self) -> float | None:
@@ -129,12 +129,12 @@ class CurrentStep:
         self._parts.append(part)
 
     def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:
-        """Reduce those that are wanted."""
+        """Reduce those that rules or the configuration need."""
         wanted = ((name, value) for name, value in named if name.name not in self.labels)
         self.add([(plan, value) for name, value in wanted if (plan := self.plan(name))])
 
     def add_output(self, name: Name, output: Any) -> None:
-        """The model's output: forgotten again if a loss shows it as what was predicted."""
+        """Add the model's output; it is removed if a loss shows that it is the prediction."""
         if plan := self.plan(name):
             part = self._reducer.reduce([(plan, output)], self.mode)
             self._parts.append(part)
@@ -161,7 +161,7 @@ class CurrentStep:
             loss.add(self.passes, value, self.samples, more=more)
 
     def forget_loss(self, name: str) -> None:
-        """Take back a loss of this forward pass."""
+        """Remove a loss of this forward pass."""
         if name in self._losses:
             self._losses[name].forget(self.passes)
 
@@ -220,7 +220,7 @@ class _Loss:
         return stacked.sum(0) if self._sums else stacked.mean(0)
 
     def _close(self) -> None:
-        """Nothing is added to the passes so far."""
+        """Close the passes so far: nothing is added to them."""
         for value, samples in self._passes.values():
             part = _wide(value).mean() * samples
             self._total = part if self._total is None else self._total + part

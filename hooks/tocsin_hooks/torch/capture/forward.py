@@ -1,4 +1,4 @@
-"""Forward passes of saved steps: what goes into a model, what comes out, and its losses."""
+"""Forward passes of saved steps: the inputs and outputs of a model, and its losses."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ForwardCapture:
         self._said_of_compiled = False
 
     def begin_pass(self) -> None:
-        """A forward pass begins, of a step that is saved or not."""
+        """Handle the start of a forward pass, of a saved or unsaved step."""
         self._losses.begin_pass()
 
     def begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
-        """A forward pass of a saved step begins."""
+        """Handle the start of a forward pass of a saved step."""
         first = self._step.passes == 1
         if first:
             own = class_name(root)
@@ -68,12 +68,12 @@ class ForwardCapture:
             self.loss.without_forward(root)
 
     def close(self) -> None:
-        """Look for activations and losses no longer."""
+        """Stop capturing activations and losses."""
         self._activations.close()
         self._losses.close()
 
     def _close_at_backward(self, output: Any) -> None:
-        """Look for losses no longer: a compiled model warns of global hooks when it is called."""
+        """Stop capturing losses: a compiled model warns of global hooks when it is called."""
 
         def close(_: Any) -> None:
             self._losses.close()

@@ -30,10 +30,10 @@ def _of_module(losses: Losses, module: Any, *_: object) -> str:
 
 
 class Losses:
-    """Captures what loss modules give, and what they compare, from one forward pass of a saved
-    step to the next. In training those count that gradients flow from: not what is computed for
-    information, or for another model. After a pass without gradients those count that have none,
-    either: others train something else, as a critic after its generator has drawn samples.
+    """Captures outputs and inputs of loss modules, from one forward pass of a saved step to the
+    next. In training, only losses with gradients count, not those computed for information or for
+    another model. After a pass without gradients, those without gradients count, too: the script
+    trains another model, as a critic after its generator has drawn samples.
 
     ``named`` are modules that count as losses whatever their class is. Of a loss that is computed
     by others only the outermost counts.

@@ -29,7 +29,7 @@ class Operands:
         self._calls.clear()
 
     def called(self, call: LossCall) -> None:
-        """A function has computed a loss in a saved step."""
+        """Capture the predictions and labels of a loss function in a saved step."""
         trains = self._step.mode is Mode.TRAIN
         learns = call.value.requires_grad or not trains
         other = call.module is not None or call.name in UNPAIRED

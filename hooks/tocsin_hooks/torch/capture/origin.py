@@ -25,21 +25,23 @@ class Origin(NamedTuple):
 
 
 def mark(value: Any, origin: Origin) -> None:
-    """Note where a tensor comes from, on the node that computed it: the tensor may be gone by the
-    time that its multiple is differentiated."""
+    """Record the origin of a tensor on the node that computed it: the tensor may be gone when its
+    multiple is differentiated.
+    """
     if value.grad_fn is not None:
         value.grad_fn.metadata[_KEY, output_number(value)] = origin
 
 
 def mark_call(value: Any, call: object) -> None:
-    """Note which function computed a loss."""
+    """Record which function computed a loss."""
     if value.grad_fn is not None:
         value.grad_fn.metadata[_CALL] = call
 
 
 def call_of(loss: Any) -> tuple[Any, bool] | None:
-    """Returns what was noted of the function that computed a loss, or one that it is a multiple or
-    the mean of; and whether it is the very one."""
+    """Return the marked call that computed a loss, or one that it is a multiple or the mean of; and
+    whether it is that very loss.
+    """
     node, same = loss.grad_fn, True
     while node is not None:
         found = node.metadata.get(_CALL)

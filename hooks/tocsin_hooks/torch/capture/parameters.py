@@ -52,11 +52,11 @@ class Parameters:
 
     @property
     def updated_by_nobody(self) -> bool:
-        """Return whether no optimizer of the model is known yet."""
+        """Return whether no optimizer of the model is known so far."""
         return not any(ours for _, ours in self._optimizers.values())
 
     def begin(self) -> None:
-        """Another step."""
+        """Begin another step."""
         self._captured.clear()
 
     def capture(self, root: Any, optimizer: Any) -> None:

@@ -1,4 +1,4 @@
-"""Sketches of the samples that a model is trained on, and evaluated on."""
+"""Sketches of the samples that a model is trained and evaluated on, as hashes."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _hashes(sums: Any) -> Any:
 
 
 def _smallest(hashes: Any) -> Any:
-    """The smallest of them in order, each once."""
+    """The smallest hashes in order, each once."""
     ordered = hashes.sort().values
     ordered[1:] = torch.where(ordered[1:] == ordered[:-1], _NONE, ordered[1:])
     return ordered.sort().values[:_KEPT]

@@ -1,4 +1,4 @@
-"""Spread of a model's outputs over the samples, where no loss compares them."""
+"""Spread of a model's outputs over the samples, if no loss compares the outputs with labels."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Place = object
 
 
 class Spread:
-    """Captures the spread of the first output: of embeddings, latents, generated samples. Where a
-    model gives but its loss it is the output of the part that was called last.
+    """Captures the spread of the first output: embeddings, latents, generated samples. If a model
+    returns only its loss, it is the output of the part that was called last.
 
     What a loss function of PyTorch compares with labels, in the model or after it, is no such
     output: it is left out.
@@ -39,7 +39,7 @@ class Spread:
         self._last_part = _LastPart(step.hook)
 
     def forward_begins(self, root: Any) -> None:
-        """The first forward pass of a saved step begins."""
+        """Handle the start of the first forward pass of a saved step."""
         self._last_part.forward_begins(root)
 
     def forward_ended(self, model: str, output: Any) -> None:
@@ -54,7 +54,7 @@ class Spread:
                 self._find(output_name(model, label), each)
 
     def close(self) -> None:
-        """Look at no parts any more: the pass may have failed."""
+        """Stop watching parts: the pass may have failed."""
         self._last_part.close()
 
     def _find(self, name: Name, output: Any) -> None:

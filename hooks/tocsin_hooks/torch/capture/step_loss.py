@@ -57,7 +57,7 @@ class StepLoss:
         self.close()
 
     def close(self) -> None:
-        """Wait for backward passes no longer."""
+        """Stop waiting for backward passes."""
         self._watcher.close()
         self._returned = {}
         self._passes.clear()
@@ -107,7 +107,7 @@ class StepLoss:
             self._evaluate(f"{call.module}_output_0", call.value, own=call.value)
 
     def recorded(self, loss: Any, name: str) -> None:
-        """The script has named a loss: that name takes the place of ours."""
+        """Use the name that the script has given to a loss."""
         value, ours = self._evaluated or (None, name)
         if value is loss and ours != name:
             self._step.forget_loss(ours)

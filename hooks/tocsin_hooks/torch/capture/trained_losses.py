@@ -1,4 +1,4 @@
-"""Loss functions of training, recognised again in evaluations."""
+"""Recognises the loss functions of training in evaluations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Trained:
 
 
 class TrainedLosses:
-    """Says what the call of a function in an evaluation is, in the unit of the loss of training.
+    """Converts the result of a loss function in an evaluation to the scale of the training loss.
 
     That may be a multiple of what the function gave, as where it is divided by the number of passes
     between two updates; and evaluations often sum up what training averages.
@@ -35,7 +35,7 @@ class TrainedLosses:
         self._known: dict[tuple[str, int], _Trained] = {}
 
     def called(self, call: LossCall) -> None:
-        """A function has computed a loss in training."""
+        """Record a loss function that training calls."""
         key, reduction = _key(call), call.arguments.get("reduction", _MEAN)
         if call.module is not None:
             name = f"{call.module}_output_0"

@@ -1,4 +1,4 @@
-"""A loss function as training calls it, for other outputs and their labels."""
+"""A loss function of training, called with other outputs and their labels."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ class CalledLoss:
         return 2 if self.is_binary else self.prediction[0]
 
     def part_of(self, output: Any, picked: Picked | None) -> Any:
-        """Return what the function gets of another output; None if it is not picked as there."""
+        """Return the argument of the function from another output; None if it cannot be indexed in
+        the same way.
+        """
         if picked is None or (self.picked is None and picked.is_whole):
             return output if self.picked is None else None
         return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None
 
     def loss(self, output: Any, labels: Any) -> LossCall | None:
-        """Return the loss of another output with these labels; None if they are none."""
+        """Return the loss of another output with these labels; None if they are not labels."""
         samples = output.numel() // prod(self.prediction)
         whole = output.is_contiguous() or tuple(output.shape[1:]) == self.prediction
         if not samples or not whole or labels.numel() != samples * prod(self.label):
@@ -66,7 +68,7 @@ class CalledLoss:
         return LossCall(self.function, arguments, value, self.place, self.module)
 
     def target(self, prediction: Any, labels: Any) -> Any:
-        """Return the labels as the function takes them; None if they are none."""
+        """Return the labels in the form that the function takes; None if they are not labels."""
         if self.has_numbers:
             return labels if labels.is_floating_point() else None
         binary = self.is_binary

@@ -1,4 +1,4 @@
-"""The best constant prediction, by the labels that have been seen."""
+"""The best constant prediction, given the labels so far."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Constant(Protocol):
     """The best constant prediction, updated with each label after the comparison."""
 
     def guess(self, like: Any) -> Any:
-        """Return the constant prediction in the form of an output; None with too few labels."""
+        """Return the constant prediction in the shape of an output; None with too few labels."""
 
     def judged(self, loss: Any) -> Any:
-        """Its loss, or NaN as long as too few labels were seen for it to be a measure."""
+        """Return the loss of the constant prediction; NaN while too few labels are known."""
 
     def learn(self, call: LossCall) -> None: ...
 

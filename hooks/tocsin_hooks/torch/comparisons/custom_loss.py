@@ -1,4 +1,4 @@
-"""Compares hand-written losses with those of other pairings."""
+"""Compares hand-written losses with those of shuffled labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMES = (1.0, 1e2, 1e4)  # the size of the outputs, by which samples move apart
 
 
 class Replayed(Protocol):
-    """Computes a loss again from outputs of a model: a tape, as a rule."""
+    """Recomputes a loss from outputs of a model, usually with a tape."""
 
     @property
     def outputs(self) -> list[Any]: ...
@@ -33,7 +33,7 @@ class Replayed(Protocol):
 
 
 class CustomLoss:
-    """A line of a script that computes gradients of a loss of its own.
+    """A line of a script that calls ``backward`` on a hand-written loss.
 
     The samples of the model's outputs change places, and the loss is computed again by the calls
     on a tape. Where it does not matter in which order the outputs are, but there are two of the
@@ -128,8 +128,7 @@ def _moved_apart(output: Any, *, times: float, shift: int) -> Any:
 
 
 def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
-    """Return whether the loss stays if samples move apart and their mean does not, and changes with
-    that.
+    """Return whether the loss depends only on the mean of the samples.
 
     A model that gives the same for all samples has ties as well, and one that is saturated. Sizes
     of errors stay as long as all errors have the same sign: so samples move far, too.
@@ -148,7 +147,7 @@ def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
 
 
 def _precision(group: Sequence[Any]) -> float:
-    """The share of a loss up to which a change is one of rounding."""
+    """The relative change of a loss up to which a change is a rounding error."""
     return max(_TIE, *(4.0 * float(torch.finfo(each.dtype).eps) for each in group))
 
 

@@ -54,11 +54,11 @@ class EvaluatedLabels:
         self._asked: dict[Any, int] = {}  # the first class, of tensors of the current pass
 
     def begin(self) -> None:
-        """Another evaluation."""
+        """Begin another evaluation."""
         self._passes, self._together, self._elements, self._is_unclear = [], None, 0, False
 
     def forward_ended(self, outputs: Sequence[Any]) -> None:
-        """A pass of the evaluation gave these."""
+        """Record the outputs of a pass of the evaluation."""
         self._asked.clear()
         output = self._known.judged_output([each for each in outputs if each.dim()])
         self._is_unclear |= output is None
@@ -70,7 +70,7 @@ class EvaluatedLabels:
         self._passes.append(_Pass(output.detach()))
 
     def dismiss(self) -> None:
-        """The losses of this evaluation are known by other ways."""
+        """Discard the labels: the losses of this evaluation are known in another way."""
         self._is_unclear = True
 
     def compared(self, call: RecordedCall) -> None:

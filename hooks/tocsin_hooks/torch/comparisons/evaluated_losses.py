@@ -1,4 +1,4 @@
-"""Recognises the loss of training in what an evaluation computes."""
+"""Recognises the training loss among the numbers that an evaluation computes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tocsin_hooks.torch.values import share_memory
 
 
 class EvaluatedLosses:
-    """Captures losses of evaluations that are computed otherwise than in training, and has them
-    compared where asked to."""
+    """Captures losses of evaluations that compute the loss differently from training, and compares
+    them if asked to.
+    """
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class EvaluatedLosses:
         self.is_over = False
 
     def forward_ended(self, outputs: Sequence[Any]) -> None:
-        """A forward pass of the evaluation gave these."""
+        """Record the outputs of a forward pass of the evaluation."""
         self._labels.forward_ended(outputs)
 
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Losses of training, known again in evaluations that call no loss function."""
+"""Recognises training losses in evaluations that call no loss function."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Computed:
 
 
 class KnownLosses:
-    """The losses that are compared in training.
+    """The losses of training that are compared with shuffled labels.
 
     A loss that a script computes itself is known by the calls that lead to it. Where a script
     compares an output with classes or with numbers in another way, as an accuracy or a mean error
@@ -88,7 +88,7 @@ class KnownLosses:
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, tape: Tape) -> None:
-        """A loss function was called in training, after outputs of the model."""
+        """Record a call of a loss function in training, after outputs of the model."""
         judged = call.has_classes or call.name in BY_NUMBERS or call.name.startswith(TWO_CLASSES)
         if not judged or call.prediction.dim() <= call.has_classes:
             return
@@ -114,7 +114,7 @@ class KnownLosses:
                 self._labels.add(call.target)
 
     def forget(self, call: LossCall) -> None:
-        """Forget the calls there: they are no loss of training."""
+        """Discard the calls there: they are not a training loss."""
         made = (call.function, call.place)
         for place in [p for p, e in self._called.items() if (e.function, e.place) == made]:
             del self._called[place]
@@ -133,7 +133,7 @@ class KnownLosses:
 
     @property
     def has_classes(self) -> bool:
-        """Return whether labels are classes, which have no unit."""
+        """Return whether labels are class indices, which have no scale."""
         return not any(each.has_numbers for each in self._called.values())
 
     def judged_output(self, outputs: Sequence[Any]) -> Any:
@@ -245,7 +245,7 @@ def _picked(tape: Tape, prediction: Any) -> Picked | None:
 
 
 def _is_same(output: Any, prediction: Any) -> bool:
-    """Return whether a prediction is an output as it is, but for its form."""
+    """Return whether a prediction is an unchanged output, except for its shape."""
     if not (output.numel() == prediction.numel() and output.dtype == prediction.dtype):
         return False
     forms = [(each.shape, each.stride()) for each in (output, prediction)]
@@ -264,8 +264,7 @@ class _LabelMoments:
         self._sums = self._sums + _sums(labels)
 
     def are_like(self, labels: Any) -> bool:
-        """Return whether other labels have the unit of these: about their mean, and their
-        deviation."""
+        """Return whether other labels have the scale of these: a similar mean and deviation."""
         count, total, squares = self._sums.tolist()
         own, own_total, own_squares = _sums(labels).tolist()
         mean, own_mean = total / count, own_total / own

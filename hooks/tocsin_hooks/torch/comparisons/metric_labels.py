@@ -1,4 +1,4 @@
-"""Labels in what metrics of an evaluation compute: repeated, counted with predictions, as masks."""
+"""Labels in evaluation metrics: repeated, counted with predictions, as masks."""
 
 from __future__ import annotations
 

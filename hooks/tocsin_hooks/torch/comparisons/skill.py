@@ -1,4 +1,4 @@
-"""Compares a loss with what it would be if each prediction met the label of another sample."""
+"""Compares a loss with the loss of the same predictions and the labels of other samples."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Key(NamedTuple):
 
 
 class Skill:
-    """Compares losses when they are computed, and hands the comparisons over at the next save.
+    """Compares losses when they are computed, and saves the comparisons with the next save.
 
     Each gives the loss, the mean loss of the same predictions with the labels of other samples,
     the loss of the best constant prediction by the labels of earlier calls, and the number of
@@ -149,13 +149,13 @@ class Skill:
                 self._step.add([(plan, found)])
 
     def forget_calls(self, call: LossCall) -> None:
-        """Hand over nothing of what a function gave at this line, and by it in evaluations."""
+        """Discard the comparisons of a function at this line, and of evaluations that use it."""
         for key, site in self._sites.items():
             if key.function == call.name and (key.place == call.place or Mode.EVAL in site.waiting):
                 site.waiting.clear()
 
     def forget(self) -> None:
-        """Hand over nothing of what was compared."""
+        """Discard all comparisons."""
         for site in self._sites.values():
             site.waiting.clear()
 
@@ -218,7 +218,7 @@ class _Site:
         return found
 
     def _with_others(self, call: LossCall, own: Pair, count: Any) -> Any:
-        """The mean loss with labels of others; NaN where all labels are the same."""
+        """The mean loss with the labels of other samples; NaN if all labels are the same."""
         target = own.labels["target"]
         size = len(target)
         if isinstance(count, int):

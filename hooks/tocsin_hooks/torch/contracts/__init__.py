@@ -1,1 +1,1 @@
-"""Contracts: conditions that hold for every training, and how a breach is seen."""
+"""Contracts: conditions that hold for every training, and the checks that find breaches."""

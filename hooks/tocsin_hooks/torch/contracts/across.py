@@ -1,4 +1,4 @@
-"""Shapes that meet in a loss by hand so that each sample is combined with each."""
+"""Broadcasts in a hand-written loss that combine each sample with every other one."""
 
 from __future__ import annotations
 
@@ -136,8 +136,9 @@ def goes_across(one: Any, other: Any, samples: int) -> bool:
 
 
 def _is_no_choice(one: Any, other: Any) -> bool:
-    """Return whether no axis was put in to combine them: who compares each with each does that. But
-    a layer ends with an axis of one channel, and so do labels and masks that are read so."""
+    """Return whether the script has not inserted an axis to combine them: a deliberate pairwise
+    comparison does that. But a layer ends with an axis of one channel, and so do labels and masks.
+    """
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
         return more.grad_fn is not None and not makes_room(more.grad_fn)

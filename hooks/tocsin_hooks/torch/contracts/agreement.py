@@ -1,4 +1,6 @@
-"""Agreement of two that should be opponents, as those of a GAN."""
+"""Finds two models that should be opponents, as those of a GAN, but are trained in the same
+direction.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ class _Score:
 
 
 class Agreement:
-    """Compares the directions in which two optimizers pull the scores of samples that were made.
+    """Compares the directions in which two optimizers change the scores of generated samples.
 
     One that tells real samples from made ones pulls the scores of the two apart; who makes them is
     to pull theirs back. Where both pull them in the same direction for many turns, a label or a
@@ -92,7 +94,7 @@ class Agreement:
 
     @property
     def look(self) -> bool:
-        """Return whether calls are looked at."""
+        """Return whether calls have to be checked."""
         return self._calls.are_open
 
     def training_ends(self, _: events.TrainingEnds) -> None:
@@ -109,7 +111,7 @@ class Agreement:
         self._made, self._scores, self._directions = [], [], None
 
     def _updating(self, optimizer: Any) -> None:
-        """An optimizer is about to update something. Waits for the device."""
+        """Handle the start of an update. Waits for the device."""
         if self._calls.are_open:
             with Guard(self._trouble, "opponents are not compared"):
                 self._compare(optimizer)

@@ -15,7 +15,7 @@ from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
 
 
 class AllCalls:
-    """Calls ``called(module, arguments, output)`` after each, while it is open."""
+    """Calls ``called(module, arguments, output)`` after each call of a module, while it is open."""
 
     def __init__(self, called: Callable[[Any, Any, Any], None]) -> None:
         self._called = called
@@ -34,7 +34,7 @@ class AllCalls:
             self._handles, self._depth = [before, after], 0
 
     def restart(self) -> None:
-        """No module is being called now."""
+        """Start again: no module is being called now."""
         self._depth = 0
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 
 class Axes:
-    """Follows the calls inside of a forward pass, as far as shapes and axes go.
+    """Tracks shapes and axes through the calls of a forward pass.
 
     * A view of shape (A, B) as (B, A) leaves the numbers where they are, where they should be
       permuted. Attention by relative positions shifts its scores so, and cuts them afterwards:
@@ -179,7 +179,7 @@ def _last(factor: Any, *, left: bool) -> int:
 
 
 def _summed(equation: Any, at: int) -> set[int]:
-    """The axes of a factor that an equation of ``einsum`` sums up; none if it is not known."""
+    """The axes of a factor that an ``einsum`` equation sums; none if unknown."""
     if not isinstance(equation, str) or "->" not in equation or "." in equation:
         return set()
     given, result = equation.replace(" ", "").split("->")

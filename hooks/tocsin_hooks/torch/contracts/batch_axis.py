@@ -1,4 +1,4 @@
-"""Finds layers that take the samples of a batch for the steps of a sequence."""
+"""Finds layers that treat the samples of a batch as the steps of a sequence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention)
 
 
 class BatchAxis:
-    """Looks at the axis of time of recurrent layers and attention, by ``batch_first``.
+    """Checks which axis recurrent layers and attention take as time, by ``batch_first``.
 
     Where that axis has as many places as there are pictures, and the axis of samples has others,
     the layer goes from sample to sample. Without pictures labels are counted, if ``batch_first`` is

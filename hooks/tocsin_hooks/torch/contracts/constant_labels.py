@@ -1,4 +1,4 @@
-"""Labels that are all the same number, or of all classes the same."""
+"""Labels that are all the same number or the same class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLASSES, _ENOUGH_OF_CLASSES = 3, 1024  # of which one alone is no data set
 
 
 class ConstantLabels:
-    """Looks at labels until two differ.
+    """Checks labels until two differ.
 
     Judges only a loss that is nothing but the error of the model's output: residuals of equations
     and scores of an opponent are compared with 0 or 1 by nature.

@@ -1,4 +1,4 @@
-"""Finds parts of a model that ``detach`` cuts off from the loss."""
+"""Finds parts of a model that ``detach`` separates from the loss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CutOffs:
         self._in_a_row = Counter[int]()
 
     def detached(self, tensor: Any, place: str) -> None:
-        """A tensor is cut off from what it was computed of."""
+        """Handle a ``detach``: a tensor is separated from its graph."""
         if tensor.grad_fn is None or len(self._looks) == _MOST_LINES:
             return
         self._looks[place] += 1
@@ -42,7 +42,7 @@ class CutOffs:
                     self._lines.setdefault(id(leaf), place)
 
     def before_update(self, held: Iterable[Any], has_changed: Callable[[Any], bool]) -> None:
-        """An optimizer is about to update what it holds; ``has_changed``: at any time so far."""
+        """Handle the start of an update; ``has_changed``: whether any parameter has changed."""
         for each in held if self._lines else ():
             if id(each) not in self._lines:
                 continue

@@ -1,4 +1,6 @@
-"""Derivatives by inputs that a script takes itself, as of an equation that a model is to obey."""
+"""Derivatives by inputs that a script computes, for example for a physical equation that a model
+has to satisfy.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class _Derivative:
 
 
 class Derivatives:
-    """Follows those that are computed without a graph, until a backward pass begins.
+    """Tracks derivatives that are computed without a graph, until a backward pass begins.
 
     Such a derivative is a constant to training. That is meant where it changes an input, or what
     another model does, but not where it stands beside what depends on the same input and on
@@ -61,7 +63,7 @@ class Derivatives:
                 self._found.count("derivative_always_zero", place)
 
     def _is_zero(self, inputs: Any, found: Any) -> bool:
-        """Return whether a derivative is 0 for all of many elements. Waits for the device."""
+        """Return whether a derivative is 0 in all of many elements. Waits for the device."""
         by = tuple(each for _, each in tensors_in(inputs, 8))
         if not torch.is_grad_enabled() or any(isinstance(each, torch.nn.Parameter) for each in by):
             return False
@@ -74,7 +76,7 @@ class Derivatives:
         )
 
     def _follow(self, event: events.Called) -> None:
-        """Follow what is computed of a derivative."""
+        """Track the tensors that are computed from a derivative."""
         found = event.found
         given = [each for _, each in tensors_in((event.args, event.kwargs), 8)]
         known = [self._followed[id(each)] for each in given if id(each) in self._followed]
@@ -91,7 +93,7 @@ class Derivatives:
             self._met.append((script_line(), found.grad_fn))
 
     def backward(self, event: events.Backward) -> None:
-        """Judge those that become a part of a loss."""
+        """Judge the derivatives that are part of a loss."""
         if self._met and isinstance(event.loss, torch.Tensor):
             nodes = set(nodes_of(event.loss.grad_fn, _MOST_NODES))
             for place in {place for place, node in self._met if node in nodes}:

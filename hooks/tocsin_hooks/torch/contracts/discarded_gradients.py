@@ -1,4 +1,4 @@
-"""Gradients that are computed and thrown away."""
+"""Gradients that are computed but never used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 64  # parameters that are looked at
 
 
 class DiscardedGradients:
-    """Knows a model that nobody updates: its gradients are cleared, and its weights stay.
+    """Recognises a model that is never updated: its gradients are cleared, and its weights stay.
 
     A backward pass adds to the gradient that a parameter has, or makes a new one where it has none.
     So a new one in each pass means that the script clears them. Looks until an optimizer updates; a
@@ -79,7 +79,7 @@ class DiscardedGradients:
         return max(self._discarded.values(), default=0)
 
     def _end(self) -> None:
-        """An optimizer updates something, or no step follows."""
+        """Handle an update, or the last step."""
         for handle in self._handles or ():
             handle.remove()
         self._handles = []
@@ -87,7 +87,7 @@ class DiscardedGradients:
         self._discarded.clear()
 
     def _arrived(self, parameter: Any) -> None:
-        """A gradient was computed."""
+        """Record that a gradient was computed."""
         with Guard(self._found.step.hook.trouble, "gradients are not checked"):
             gradient, key = parameter.grad, id(parameter)
             if not self._handles or gradient is None or gradient.layout != torch.strided:

@@ -1,4 +1,4 @@
-"""The contracts that a training has broken, each with the line of the script."""
+"""The contracts that a training has broken, each with its line of the script."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _MOST_CALLS = 32  # of one line in a step
 
 
 class Findings:
-    """Has a saved step record each broken contract, once, and says whether to look at a line of the
-    script again."""
+    """Saves each broken contract once, and decides whether to check a line of the script again."""
 
     def __init__(self, step: CurrentStep) -> None:
         self.step = step
@@ -34,7 +33,7 @@ class Findings:
         self._add(contract_name(contract, place or script_line()))
 
     def count(self, contract: str, place: str) -> None:
-        """Record it, but some contracts only once they are broken in several saved steps."""
+        """Record a broken contract, some only if they are broken in several saved steps."""
         name = contract_name(contract, place)
         if name in self._counted:
             return
@@ -57,14 +56,15 @@ class Findings:
         return not all(self._found.values())
 
     def looks(self, what: str) -> bool:
-        """Return whether to look at what a line does: at its first few calls."""
+        """Return whether to check a line of the script: its first few calls are checked."""
         key = self.step.mode, what
         self._looks[key] += 1
         return self._looks[key] <= _LOOKS
 
     def looks_in_step(self, what: str) -> bool:
-        """Return whether to look at it in this step: at all calls, since several may share a
-        line."""
+        """Return whether to check a line in this step: all its calls, since several may share a
+        line.
+        """
         key = self.step.mode, what
         if key not in self._now:
             if not self._looks[key] and len(self._looks) >= _MOST_LINES:
@@ -87,7 +87,7 @@ class Findings:
                     del self._found[name]
 
     def flush(self) -> None:
-        """Add what is not saved yet to the current step, which ends."""
+        """Add unsaved findings to the current step, which ends."""
         self._now.clear()
         self._counted.clear()
         for name in [name for name, saved in self._found.items() if not saved]:

@@ -1,4 +1,4 @@
-"""Weights that are not trained, and have never been."""
+"""Weights that are not trained and were never trained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tocsin_hooks.torch.reductions.plain import plain
 
 
 def is_frozen_at_random(root: nn.Module) -> bool:
-    """Return whether most of a model that is trained needs no gradients and is as it was drawn.
+    """Return whether most parameters of a trained model are frozen at their random initial values.
 
     PyTorch draws weights of dense and convolutional layers between -1/sqrt(n) and 1/sqrt(n), with n
     inputs (He et al., ICCV 2015, with a = sqrt(5)), Hugging Face's models theirs from a normal

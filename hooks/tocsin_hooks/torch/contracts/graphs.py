@@ -1,4 +1,4 @@
-"""Contracts on the graph that a loss was computed with."""
+"""Contracts on the autograd graph of a loss."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LossGraphs:
 
 
 def _is_of_sigmoid(node: Any) -> bool:
-    """Return whether it is a linear layer or a convolution of what a sigmoid gives."""
+    """Return whether it is a linear layer or a convolution after a sigmoid."""
     if name_of(node) not in _LAYERS:
         return False
     before = [before_views(each) for each in inputs_of(node)]

@@ -1,4 +1,4 @@
-"""Contracts of what a model is given, and of labels beside that."""
+"""Contracts on the inputs of a model, and on the labels that belong to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEVERAL_LABELS = 64
 
 
 class InputContracts:
-    """Looks at the first inputs, and at what the first losses compare with labels."""
+    """Checks the first inputs, and the predictions and labels of the first losses."""
 
     def __init__(self, found: Findings) -> None:
         self._found = found
@@ -89,7 +89,7 @@ class InputContracts:
 
 
 def _labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether a model of tokens is to predict the very tokens that it is given.
+    """Return whether a language model has to predict the same tokens that it gets as input.
 
     Labels that are themselves given to the model, which computes its loss, are no such tokens.
     """
@@ -126,14 +126,14 @@ def _column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | Non
 
 
 def _is_copied(call: LossCall) -> bool:
-    """Return whether a loss of classes is next to nothing beside that of a guess."""
+    """Return whether a classification loss is almost 0 compared with that of a guess."""
     classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
     blind = math.log(max(2, classes))
     return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
 
 
 def are_constant(inputs: list[Any]) -> bool:
-    """Return whether all samples of a batch are the same in all that a model is given."""
+    """Return whether all samples of a batch are the same in every input of the model."""
     given = _samples_of(inputs)
     return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
 
@@ -157,7 +157,7 @@ def _are_all_the_same(given: list[Any]) -> bool:
 
 
 def _are_all_alike(call: LossCall) -> bool:
-    """Return whether all of many labels are one and the same of many classes.
+    """Return whether many labels are all the same one of many classes.
 
     The first may say where a positive sample stands, unless a linear layer gives the scores; it and
     the last may stand for the rest as well.

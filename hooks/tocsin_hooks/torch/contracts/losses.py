@@ -1,4 +1,4 @@
-"""Conditions that every call of a loss must meet, whatever the model."""
+"""Contracts on every call of a loss function, for any model."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ class LossContracts:
                 self._differences.append((place, event))
 
     def backward(self, event: events.Backward) -> None:
-        """Judge the differences: not what becomes the density of an action, or the distances of
-        all pairs."""
+        """Judge the differences, except those in the density of an action or in all pairwise
+        distances.
+        """
         differences, self._differences = self._differences, []
         for place, each in differences if isinstance(event.loss, torch.Tensor) else ():
             summed = is_summed(event.loss, each.found.grad_fn, weighted=False)
@@ -143,7 +144,9 @@ def _is_each_with_each(one: Any, other: Any) -> bool:
 
 
 def compares_samples(one: Any, other: Any, samples: int) -> bool:
-    """Return whether predictions of so many samples are subtracted from labels, or the reverse."""
+    """Return whether labels of the given number of samples are subtracted from predictions, or the
+    reverse.
+    """
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
@@ -180,8 +183,9 @@ def _exceeds_one(prediction: Any) -> bool:
 
 
 def _are_upside_down(call: LossCall) -> bool:
-    """Return whether the most frequent class has by far the largest weight: it should have the
-    least."""
+    """Return whether class weights are inverted: the most frequent class has by far the largest
+    weight.
+    """
     weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
     if call.has_classes and weight is not None and weight.numel() > 1:
         labels = call.target.detach().flatten()
@@ -217,7 +221,7 @@ def _are_not_permuted(prediction: Any) -> bool:
 
 
 def _has_blank(call: LossCall) -> bool:
-    """Return whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    """Return whether CTC's blank is one of the labels; padding does not count."""
     labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
     found = labels == call.arguments.get("blank", 0)
     if labels.dim() == 2 and lengths.shape == labels.shape[:1]:
@@ -227,7 +231,7 @@ def _has_blank(call: LossCall) -> bool:
 
 
 def _are_too_short(call: LossCall) -> bool:
-    """Return whether some samples have fewer steps than labels: no path leads through them."""
+    """Return whether some samples have fewer steps than labels, so that CTC has no path."""
     given = (call.arguments.get(name) for name in ("input_lengths", "target_lengths"))
     steps, labels = (torch.as_tensor(() if each is None else each).cpu() for each in given)
     if steps.shape != labels.shape or not steps.numel():

@@ -1,4 +1,4 @@
-"""Contracts of a model's mode: it is trained in one, and evaluated in the other."""
+"""Contracts on a model's mode: ``train()`` for training, ``eval()`` for evaluations."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ModeContracts:
         self._updates += sum(event.updates.values())
 
     def _acts_otherwise(self, root: Any) -> bool:
-        """Return whether a model gives something else in training than in evaluation."""
+        """Return whether a model computes something else in training than in evaluation mode."""
         self._looks += 1
         return self._looks <= _MOST_LOOKS and any(
             (isinstance(each, BATCH_NORM) and each.training is root.training and _learns(each))
@@ -144,8 +144,7 @@ class RunningStatistics:
 
 
 def _is_fresh(module: Any) -> bool:
-    """Return whether it keeps running statistics, which are as they are made. Waits for the
-    device."""
+    """Return whether it has running statistics at their initial values. Waits for the device."""
     if not (isinstance(module, BATCH_NORM) and _learns(module)):
         return False
     mean, variance = module.running_mean, module.running_var
@@ -153,8 +152,9 @@ def _is_fresh(module: Any) -> bool:
 
 
 def _lags(norm: Any) -> bool:
-    """Return whether most of its running statistics is what they began with. Waits for the
-    device."""
+    """Return whether its running statistics still consist mostly of their initial values. Waits for
+    the device.
+    """
     batches = int(norm.num_batches_tracked)
     return batches >= _BATCHES and (1 - norm.momentum) ** batches > _INITIAL
 

@@ -1,4 +1,4 @@
-"""Losses of the share that predictions and labels have in common."""
+"""Losses computed from the overlap of predictions and labels, such as Dice and Jaccard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
 def broken_by_overlap(loss: Any, outputs: Iterable[Any]) -> Iterator[str]:
-    """Yield the contracts that a loss of such a share breaks."""
+    """Yield the contracts that an overlap loss breaks."""
     if minimises_overlap(loss):
         yield "overlap_minimised"
     if has_overlap_of_scores(loss, outputs):
@@ -59,8 +59,9 @@ def has_overlap_of_scores(loss: Any, outputs: Iterable[Any]) -> bool:
 
 
 def _products(loss: Any, known: Mapping[Any, Any], *, squares: bool = True) -> Iterator[Any]:
-    """Products of chances, or what is ``known``, and labels whose sum is divided by that of
-    both."""
+    """Products of probabilities, or of ``known`` tensors, and labels whose sum is divided by that
+    of both.
+    """
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
         given = inputs_of(node)
         if name_of(node) == autograd.DIV and len(given) == 2 and None not in given:
@@ -73,7 +74,7 @@ def _products(loss: Any, known: Mapping[Any, Any], *, squares: bool = True) -> I
 
 
 def _summed(node: Any, known: Mapping[Any, Any]) -> Any:
-    """The product of chances and labels that a node is the sum of, if it is."""
+    """The product of probabilities and labels that a node sums, if it does."""
     for _ in range(_MOST_NODES):
         if node is None or name_of(node) not in _SCALED:
             return None
@@ -103,19 +104,21 @@ def _is_of_both(divisor: Any, chances: Any, labels: Any, *, squares: bool) -> bo
 
 
 def _factors(node: Any) -> tuple[Any, Any]:
-    """The node of the chances in a product and the labels; None in place of what is none."""
+    """The node of the probabilities in a product, and the labels; None for what is missing."""
     given = edges_of(node)
     return (before_views(given[0][0]), constant_of(node)) if len(given) == 1 else (None, None)
 
 
 def _values(product: Any, known: Mapping[Any, Any]) -> tuple[Any, Any]:
-    """The chances of a product, or what is known of the node in their place, and the labels."""
+    """The probabilities of a product, or the known tensor of the node in their place, and the
+    labels.
+    """
     node, labels = _factors(product)
     return result_of(node) if name_of(node) in _CHANCES else known.get(node), labels
 
 
 def _is_of_labels(node: Any, known: Mapping[Any, Any]) -> bool:
-    """Return whether a product is that of chances and of labels of the same shape, 0 or 1."""
+    """Return whether a product is that of probabilities and of labels of the same shape, 0 or 1."""
     chances, labels = _values(node, known)
     if chances is None or not isinstance(labels, torch.Tensor):
         return False

@@ -1,4 +1,4 @@
-"""Predictions and losses of what pads a sample, and not of the sample."""
+"""Predictions and losses that depend on padding."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ def padding_of(tokens: Any) -> Any:
 
 
 def counts_padding(call: LossCall, inputs: Sequence[Any]) -> bool:
-    """Return whether most labels of a loss stand where the tokens that the model is given are
-    padding, and are that as well."""
+    """Return whether most labels of a loss are at padding positions of the input, and are padding
+    themselves.
+    """
     weighted = call.arguments.get("weight") is not None
     if not call.has_classes or weighted or call.arguments.get("reduction") == "none":
         return False

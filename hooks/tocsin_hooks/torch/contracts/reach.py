@@ -1,4 +1,4 @@
-"""The range of an output, by the functions that compute it."""
+"""The range of an output, from the functions that compute it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def does_not_reach(node: Any, target: Any) -> bool:
 
 
 def _reach(node: Any) -> tuple[float, float] | None:
-    """The least and the largest number that a function can give."""
+    """The smallest and the largest output of a function."""
     while name_of(node) in _PARTS:
         node = before_views(inputs_of(node)[0])
     if name_of(node) in _SCALINGS:
@@ -65,7 +65,7 @@ def _reach(node: Any) -> tuple[float, float] | None:
 
 
 def _joined_reach(node: Any) -> tuple[float, float] | None:
-    """Return the reach of several that are joined, such as the steps of a sequence."""
+    """Return the range of several joined tensors, such as the steps of a sequence."""
     parts = [before_views(each) for each in inputs_of(node)[:_MOST_PARTS]]
     if any(name_of(each) in _JOINS for each in parts):  # a loop that adds one at a time is deep
         return None
@@ -81,7 +81,7 @@ def _picked_reach(node: Any) -> tuple[float, float] | None:
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:
-    """Return the reach of a multiple, if the factor is a positive number."""
+    """Return the range of a multiple, if the factor is a positive number."""
     scaled, *others = inputs_of(node)
     factor = divisor_of(node)
     if any(each is not None for each in others) or factor is None or factor.dim():

@@ -1,4 +1,4 @@
-"""Parameters as they were, to say later whether they have changed."""
+"""Earlier values of parameters, to find out later whether they have changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAMPLED = 16  # elements of a parameter
 
 
 class Remembered:
-    """A few elements of each parameter of a model, as they were when it was remembered."""
+    """A sample of the elements of each parameter of a model, at one time."""
 
     def __init__(self) -> None:
         self._samples: dict[int, tuple[Any, Any]] = {}
@@ -25,7 +25,7 @@ class Remembered:
         return any(self.has_changed(each) for each in root.parameters())
 
     def has_changed(self, parameter: Any) -> bool:
-        """Return whether it is another than it was, as far as that is known."""
+        """Return whether a parameter has changed, as far as that is known."""
         kept = self._kept(parameter)
         return bool(self._samples) if kept is None else not bool(kept.all())
 
@@ -35,7 +35,7 @@ class Remembered:
         return kept is not None and not bool(kept.all())
 
     def is_mostly_kept(self, parameter: Any) -> bool:
-        """Return whether most elements are as they were, of those whose gradient is not 0."""
+        """Return whether most elements with a gradient other than 0 are unchanged."""
         kept, gradient = self._kept(parameter), parameter.grad
         if kept is None:
             return False
@@ -44,7 +44,7 @@ class Remembered:
         return bool(kept.float().mean() > 0.5)
 
     def _kept(self, parameter: Any) -> Any:
-        """Return which elements of the sample are as they were; None if that is not known."""
+        """Return which elements of the sample are unchanged; None if unknown."""
         known = self._samples.get(id(parameter))
         if known is None or known[0]() is not parameter:
             return None

@@ -1,4 +1,4 @@
-"""Updates that are lost, because weights of 16 bits cannot hold them."""
+"""Updates that are rounded away, because 16-bit weights cannot represent them."""
 
 from __future__ import annotations
 

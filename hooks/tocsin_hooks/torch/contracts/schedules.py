@@ -1,5 +1,6 @@
-"""Contracts of learning-rate schedules: that they are stepped, as often as they count, and take the
-better for the better."""
+"""Contracts on learning-rate schedules: they are stepped, as often as they are made for, and
+``mode`` fits the metric.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +42,7 @@ class _State(NamedTuple):
 
 
 class Schedules:
-    """Looks at the schedules of the optimizers that update a model, in evaluations and at the
-    end."""
+    """Checks the schedules of the optimizers that update a model, in evaluations and at the end."""
 
     def __init__(self, found: Findings) -> None:
         self._found = found
@@ -62,7 +62,7 @@ class Schedules:
                 self._updates[optimizer] += number
 
     def saved_step_ends(self, event: events.SavedStepEnds) -> None:
-        """Look at the schedules where it is an evaluation."""
+        """Check the schedules if the step is an evaluation."""
         if not event.evaluates:
             return
         self._evaluations += 1
@@ -80,7 +80,7 @@ class Schedules:
                 self._found("monitor_mode_reversed", type(each).__name__)
 
     def training_ends(self, _: events.TrainingEnds) -> None:
-        """Judge the steps of all schedules: nothing is stepped any more."""
+        """Judge the steps of all schedules at the end of the training."""
         self._look()
         alive = {id(each) for each in self._known}
         stepped = {each.optimizer for each in self._states.values() if each.steps}
@@ -148,7 +148,7 @@ def _is_low(schedule: Any) -> bool:
 
 
 def counted_steps(schedule: Any) -> float:
-    """Return the steps that a schedule is made for, as far as it says so; 0 if it does not."""
+    """Return the number of steps that a schedule is made for; 0 if it does not say."""
     for name in ("total_steps", "T_max"):
         if isinstance(steps := getattr(schedule, name, None), int | float):
             return steps
@@ -156,7 +156,7 @@ def counted_steps(schedule: Any) -> float:
 
 
 def warm_up_steps(schedule: Any) -> float:
-    """Return the steps in which the rate rises at first, as far as a schedule says so."""
+    """Return the number of warm-up steps of a schedule, if it has them."""
     phases = phases_of_schedule(schedule)
     if phases:
         return float(phases[0]["end_step"])

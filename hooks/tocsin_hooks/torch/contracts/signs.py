@@ -1,4 +1,4 @@
-"""Terms of a loss that only one sign can be meant of."""
+"""Terms of a loss whose sign is certainly wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Along which axis a softmax before a loss is computed, and of what, by the nodes of autograd."""
+"""The axis and the input of a softmax before a loss, from the nodes of autograd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLOSE = 1e-3
 
 
 def has_log_softmax(prediction: Any) -> bool:
-    """Return whether these are logarithms of probabilities, by what computed them."""
+    """Return whether a tensor was computed as logarithms of probabilities."""
     return name_of(before_views(prediction.grad_fn)) == autograd.LOG_SOFTMAX
 
 
@@ -86,7 +86,7 @@ def _has_cosines(loss: Any) -> bool:
 
 
 def _are_cosines(node: Any) -> bool:
-    """Return whether it gives products of rows and columns of length 1."""
+    """Return whether a node computes products of rows and columns of length 1."""
     if name_of(node) not in autograd.MATRIX_PRODUCTS:
         return False
     rows, columns = matrices_of(node)
@@ -97,7 +97,7 @@ def _are_cosines(node: Any) -> bool:
 
 
 def goes_over_batch(call: LossCall, node: Any) -> bool:
-    """Return whether classes are made probabilities along the batch."""
+    """Return whether a softmax over classes is computed along the batch."""
     if name_of(node) == autograd.LOG:
         node = before_views(inputs_of(node)[0])
     softmax = softmax_of(node) if name_of(node) in _SHARES else None
@@ -130,7 +130,7 @@ def goes_over_positions(prediction: Any) -> bool:
 
 
 def adds_up_to_more(node: Any, target: Any) -> bool:
-    """Return whether labels of several classes meet a softmax, whose rows have a sum of 1."""
+    """Return whether multi-label targets are used with a softmax, whose rows have a sum of 1."""
     softmax = softmax_of(node) if name_of(node) == autograd.SOFTMAX else None
     if softmax is None or softmax.shape != target.shape:
         return False

@@ -1,4 +1,4 @@
-"""Copies of a model that values what comes next, as the target network of Q-learning."""
+"""Copies of a model that compute its target values, as the target network of Q-learning."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Call(NamedTuple):
 
 
 class TargetNetwork:
-    """Knows the copy of a model that a training takes its targets from, if it learns values.
+    """Recognises the copy of a model that computes the targets, if the training learns values.
 
     Such a copy values the next states, and the model the states before. So the two are never given
     the same samples, and the copy is renewed: else the targets are those of random weights to the
@@ -85,7 +85,7 @@ class TargetNetwork:
 
     @property
     def look(self) -> bool:
-        """Return whether calls are looked at."""
+        """Return whether calls have to be checked."""
         return self._watched.are_open
 
     def updates_skipped(self, event: events.UpdatesSkipped) -> None:
@@ -115,7 +115,7 @@ class TargetNetwork:
         self._updating(event.optimizer)
 
     def _updating(self, optimizer: Any) -> None:
-        """An optimizer is about to update something. Waits for the device."""
+        """Handle the start of an update. Waits for the device."""
         if self._over:
             return
         if optimizer not in self._held:

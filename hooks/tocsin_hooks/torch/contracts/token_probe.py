@@ -1,4 +1,4 @@
-"""Asks autograd which tokens a prediction depends on."""
+"""Finds with autograd which tokens a prediction depends on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 class TokenProbe:
-    """Looks at a model of tokens: embedded integers of shape (samples, positions), or the reverse.
+    """Checks a language model: embedded integers of shape (samples, positions), or the reverse.
 
     The gradient of one prediction by the embedded tokens is 0 for those that it does not depend on,
     which costs one backward pass. Predictions that depend on other samples, or on the token that
@@ -58,7 +58,7 @@ class TokenProbe:
         self._is_next = False  # labels were the next token once: other heads may predict later ones
 
     def model_called(self, event: events.ModelCalled) -> None:
-        """Remember what is embedded in a forward pass of training."""
+        """Record the embedded tokens of a forward pass of training."""
         if not (event.trains and event.first):
             return
         self._forget()
@@ -103,7 +103,7 @@ class TokenProbe:
             self._embedded.append((tokens, output))
 
     def _broken(self, call: LossCall) -> Iterator[str]:
-        """The contracts that a loss of the pass breaks: computes gradients."""
+        """The contracts that a loss of the pass breaks. Computes gradients."""
         if not self._embedded or not call.prediction.requires_grad or self._looks >= _LOOKS:
             return
         self._looks += 1
@@ -187,7 +187,7 @@ def _is_alone(root: Any) -> bool:
 
 
 def _rows(call: LossCall) -> tuple[Any, Any]:
-    """Predictions in rows, with the label of each; no labels where they are no classes."""
+    """Predictions in rows, with the label of each; no labels if they are not classes."""
     prediction = call.prediction
     if not call.has_classes:
         return (prediction.reshape(len(prediction), -1) if prediction.dim() else prediction), None
@@ -206,7 +206,7 @@ def _places(
 
 
 def _alike(one: Any, other: Any) -> float:
-    """The share of equal tokens, from the start on; 0 if there are not as many samples."""
+    """The share of equal tokens, from the start on; 0 if the numbers of samples differ."""
     if len(one) != len(other) or abs(one.shape[1] - other.shape[1]) > 1:
         return 0.0
     both = min(one.shape[1], other.shape[1])

@@ -21,7 +21,7 @@ _CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
 
 
 class UndefinedValues:
-    """Remembers where a script divides, and takes logarithms and roots, until gradients come.
+    """Records where a script divides, and takes logarithms and roots, until the backward pass.
 
     Reads the arguments, so it waits for the device.
     """
@@ -37,7 +37,7 @@ class UndefinedValues:
             self._calls[node] = script_line()
 
     def backward(self, event: events.Backward) -> None:
-        """Judge what gradients are going to be computed of."""
+        """Judge the recorded values before gradients are computed."""
         loss, calls, self._calls = event.loss, self._calls, {}
         if not calls or not isinstance(loss, torch.Tensor):
             return

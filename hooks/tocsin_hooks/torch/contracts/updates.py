@@ -1,4 +1,4 @@
-"""Contracts of updates: who is updated, by which gradients, and when."""
+"""Contracts on updates: which parameters are updated, with which gradients, and when."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class UpdateContracts:
             self._judge_late(event.model)
 
     def _judge_late(self, root: Any) -> None:
-        """The training is over, or late: what is frozen or still now stays so. Says it once."""
+        """Report, once, what is frozen or unchanged at the end of the training or late in it."""
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
             self._found("frozen_random_weights")
@@ -207,7 +207,7 @@ class UpdateContracts:
         return rounds_to_zero(moving, self._remembered)
 
     def _forgotten(self, root: Any) -> bool:
-        """Return whether there are parameters with a gradient that nobody updates."""
+        """Return whether there are parameters with a gradient that no optimizer updates."""
         trained = [each for each in root.parameters() if each.requires_grad]
         forgotten = _outside(self._known(), (each for each in trained if each.grad is not None))
         size = sum(each.numel() for each in forgotten)
@@ -219,8 +219,9 @@ class UpdateContracts:
         )
 
     def _hidden(self, root: Any) -> bool:
-        """Return whether layers that the model only has in lists or mappings of Python get
-        gradients, and no optimizer holds them."""
+        """Return whether layers in plain Python lists or mappings get gradients, but no optimizer
+        holds them.
+        """
         optimizers = [*self._known(), *self._foreign]
         known = {id(each) for each in root.parameters()}
         known |= {id(each) for optimizer in optimizers for each in parameters_of(optimizer)}
@@ -240,7 +241,7 @@ def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
 
 
 def _optimizers() -> list[Any]:
-    """All that there are: one may begin to update later."""
+    """All optimizers of the process: one may begin to update later."""
     return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
 
 
@@ -260,8 +261,9 @@ def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
 
 
 def _decays_most(optimizer: Any) -> bool:
-    """Return whether weights are pulled to 0 as by a loss of their squares, by more than any loss
-    of a prediction is likely to pull."""
+    """Return whether weight decay dominates: it pulls weights to 0 more than any prediction loss is
+    likely to.
+    """
     if not isinstance(optimizer, _WITH_PENALTY) or isinstance(optimizer, torch.optim.AdamW):
         return False
     groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]

@@ -1,4 +1,4 @@
-"""Checks that users write: a decorated function of one event, and how files of them are loaded."""
+"""Checks that users write: decorated functions of one event, and how their files are loaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BadCheck(ValueError):
 
 @dataclass(frozen=True)
 class Check:
-    """A function that looks at an event in the first ``looks`` training steps. ``check`` makes it;
+    """A function that gets an event in the first ``looks`` training steps. ``check`` makes it;
     calling it calls the function.
     """
 
@@ -51,7 +51,7 @@ def check(
     advice: str = "",
     looks: int = LOOKS,
 ) -> Callable[[Callable[[Any], Finding | None]], Check]:
-    """Make a check of a function that takes an event and returns a Finding, or None.
+    """Turn a function that takes an event and returns a Finding or None into a check.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ def _event_of(key: str, function: Callable[..., Any]) -> type[Any]:
 
 
 def load_checks(given: str | Path | Check | Iterable[Any]) -> tuple[Check, ...]:
-    """Return the checks of a file, of each file in a folder, or of a module; or these themselves.
+    """Return the checks of a file, of each file in a folder, or of a module; checks are returned as
+    they are.
 
     Files whose names begin with ``_`` are helpers of the others in a folder. Raises BadCheck.
     """

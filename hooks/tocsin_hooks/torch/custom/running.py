@@ -1,4 +1,4 @@
-"""Runs the checks of a user while each of them looks."""
+"""Runs the checks of a user in their first training steps."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _MOST_FOUND = 100  # findings of one training
 
 
 class CustomChecks:
-    """Subscribes each check to its event. A check leaves when it has looked at its training steps,
-    or when it raises; what was found goes into the next saved step."""
+    """Subscribes each check to its event. A check is removed after its training steps, or when it
+    raises; its findings go into the next saved step.
+    """
 
     def __init__(
         self, step: CurrentStep, checks: Iterable[Check], model: Callable[[], nn.Module | None]
@@ -44,23 +45,23 @@ class CustomChecks:
 
     @property
     def has_more(self) -> bool:
-        """Return whether something was found that no saved step holds."""
+        """Return whether there are findings that no saved step has."""
         return len(self._saved) < len(self._found)
 
     @property
     def hears_losses(self) -> bool:
-        """Return whether a check is left that takes losses, and the step is one of training."""
+        """Return whether a check still takes losses, and the step is one of training."""
         return self._step.trains and any(each.event is LossComputed for each in self._checks)
 
     def join(self, events: Dispatcher) -> None:
-        """Have the checks hear of what happens from now on."""
+        """Subscribe the checks to the events from now on."""
         self._events = events
         for check in self._checks:
             events.subscribe(check.event, check, partial(self._run, check))
         self._step.at_end = self._step_ends
 
     def _step_ends(self) -> None:
-        """A step ends, which may be one of an evaluation."""
+        """Handle the end of a step, which may be an evaluation."""
         model = self._model()
         if not self._checks or not self._step.trains:
             return
@@ -73,7 +74,7 @@ class CustomChecks:
             self._step.at_end = None
 
     def flush(self) -> None:
-        """Add what is not saved yet to the current step."""
+        """Add unsaved findings to the current step."""
         for name, contract in self._found.items():
             plan = self._step.hook.plan(name.name, name.collections, role=name.role, asked=True)
             if name not in self._saved and plan is not None:

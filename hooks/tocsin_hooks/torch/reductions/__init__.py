@@ -1,1 +1,1 @@
-"""Tensors reduced to a few numbers where they are, and brought to the host."""
+"""Reduces tensors to a few numbers on their device, and copies these to the host."""

@@ -1,4 +1,4 @@
-"""Computes on the device what rules ask for beyond the plain numbers of a summary.
+"""Computes on the device the numbers that rules add to the plain ones of a summary.
 
 The meaning of each is that of ``tocsin.tensors.detailed``.
 """

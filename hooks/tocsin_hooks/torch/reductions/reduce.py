@@ -35,7 +35,8 @@ def _warn(what: str, error: Exception) -> None:
 
 
 class Reducer:
-    """Reduces tensors as they are now: on the host with the hook's own code, on a GPU there.
+    """Reduces tensors as they are now: those of the host with the hook's own code, those of a GPU
+    on the GPU.
 
     On a GPU it only enqueues work, on the current stream, and waits for nothing. Values that are
     kept travel to the host and are summarised there; so do the few whose numbers need all values.
@@ -124,7 +125,7 @@ class Reducer:
     def _finished(
         self, finish: Finish, what: str, *arguments: object
     ) -> list[tuple[CapturePlan, Captured]]:
-        """Call ``finish``; one tensor shall not cost the others."""
+        """Call ``finish``. An error in one tensor must not lose the others."""
         found: list[tuple[CapturePlan, Captured]] = []
         with Guard(self._trouble, what, *arguments):
             found += finish()

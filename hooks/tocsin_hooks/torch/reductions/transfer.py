@@ -1,4 +1,4 @@
-"""Results on their way from a device to the host: one copy a step, which nobody waits for."""
+"""Results on their way from a device to the host: one copy per step, without waiting."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Parcel:
             self._sealed = self._stream.record_event()
 
     def hand_over(self) -> Any:
-        """Return all content but what travels by itself, for the current stream to send."""
+        """Return the content that the current stream sends, without what is sent separately."""
         stream = _stream(self.device)
         if stream != self._stream:
             stream.wait_event(self._sealed)

@@ -1,4 +1,4 @@
-"""Movement of tensors since their last save, from samples that stay on the device."""
+"""Changes of tensors since their last save, from samples that stay on the device."""
 
 from __future__ import annotations
 

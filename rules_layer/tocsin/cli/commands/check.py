@@ -65,36 +65,36 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Evaluate rules over a whole run, with the engine of AWS.
+    """Evaluate rules over a whole run, with the same engine as on AWS.
 
-    Without --watch and --rule, the run's own watch.json counts; without that, the rules of profile
+    Without --watch and --rule, the run's own watch.json applies; without that, the rules of profile
     recommended. --rule adds rules to those of --watch, and replaces one of the same name. The watch
     file's custom_rules and the files of --rules are loaded.
 
     In --rule, a part without "=" adds to the list before it, as does a repeated key; "\\," is a
-    comma within a value. name, include and exclude work beside parameters and engine options.
+    comma within a value. It accepts parameters, engine options, name, include and exclude.
 
     --baseline adds the rule WorseThanBaseline, which compares the run with runs that are known to
     be good, in place of the watch file's baseline.
 
     RUN may also be a history of another tool: a folder of TensorBoard, MLflow, CatBoost, DVCLive
     or Weights & Biases, a table as CSV or JSON, or a log of lines with steps and losses. A line
-    says how it was read; --loss, --step and --training overrule that.
+    on stderr reports how it was read; --loss, --step and --training change that.
 
     Findings come first, causes before what they explain; the last line counts the other rules.
-    not_judged of --json lists rules that have judged no step: no loss, too few steps, or another
-    tensor was not captured.
+    With --json, not_judged lists rules that have judged no step: there is no loss, there are too
+    few steps, or another tensor was not captured.
 
     --follow starts before or during the training, shows each rule when it fires, and writes
     STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
     It takes no other actions. Ctrl-C ends the command, not the training.
 
-    --on-stop runs your command then, too, such as one that ends the job of a cluster. The
+    --on-stop also runs your command then, such as one that cancels the job of a cluster. The
     variables TOCSIN_RUN and TOCSIN_RULE name the run and the rule. {checkpoint} in the command,
-    without quotes around it, is the last checkpoint before the first sign of the fault; where none
-    is known, the command does not run and a line says so.
+    without quotes around it, is the last checkpoint before the first sign of the fault. If none is
+    known, the command does not run, and a line on stderr says so.
 
-    --notify sends firing and resolved rules with severity, numbers and what to do, and applies the
+    --notify sends firing and resolved rules with severity, numbers and advice, and applies the
     inhibition, silences and grouping of a deployment. --mirror writes each rule's status into a run
     of W&B, MLflow or TensorBoard.
 

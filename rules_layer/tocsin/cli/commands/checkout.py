@@ -125,7 +125,7 @@ def submit(
 ) -> int:
     """Run a script as a training job of the local SageMaker.
 
-    Its run, TOCSIN_RUN in its environment, is where hooks without another place write to.
+    A hook without `out` writes to the run in TOCSIN_RUN, which the job has in its environment.
 
     \b
     Example:

@@ -19,8 +19,8 @@ def convert(
     """Turn the rules of an Amazon Debugger job into a watch file.
 
     The job is the answer of DescribeTrainingJob, or the request of CreateTrainingJob. The watch
-    file goes to stdout. stderr has a line for everything that cannot be taken over, and for each
-    profiler rule of Amazon's that another rule replaces better.
+    file goes to stdout. stderr has a line for everything that cannot be converted, and for each
+    profiler rule of Amazon's that has a better alternative.
 
     \b
     Examples:

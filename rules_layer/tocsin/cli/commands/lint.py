@@ -24,7 +24,7 @@ def lint(
     rule_files: RuleFiles = None,
     as_json: Json = False,
 ) -> int:
-    """Check a watch file before a job trains under it.
+    """Check a watch file before a job uses it.
 
     Finds unknown keys, rules and parameters, wrong actions, times and silences, and recipients
     that the deployment does not allow. Without --allow the allowedRecipients, emails, phones and

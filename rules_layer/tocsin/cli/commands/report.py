@@ -40,10 +40,10 @@ def report(
     training: OneTraining = None,
     as_json: Json = False,
 ) -> int:
-    """Make a page of a run: what happened, and why.
+    """Write the report of a run: what happened, and why.
 
-    FILE is one HTML file that opens in any browser and needs no network. Its data are beside it as
-    JSON. The rules are those of tocsin check; further runs are compared with the first. --json
+    FILE is one HTML file that opens in any browser and needs no network. A JSON file beside it has
+    its data. The rules are those of tocsin check; further runs are compared with the first. --json
     prints where both files are, and the verdict. As in tocsin check, RUN may be a history of
     another tool.
 

@@ -37,7 +37,7 @@ def status(
     stage: Stage = None,
     as_json: Json = False,
 ) -> int:
-    """Ask the deployed stack: all runs, or one and its alerts. Or list the runs in a folder.
+    """Show the deployed stack: all runs, or one and its alerts. Or list the runs in a folder.
 
     RUN is s3://bucket/prefix, or the name of a job that has one run. The runs in a local folder are
     listed without AWS: each is judged by its own rules.

@@ -18,11 +18,12 @@ def trace(
     ] = "10m",
     as_json: Json = False,
 ) -> int:
-    """Record a few steps of a running training by PyTorch's profiler.
+    """Record a few steps of a running training with PyTorch's profiler.
 
-    Asks the training's hook by TRACE.json in RUN, waits, and prints where the trace is. Open it in
-    ui.perfetto.dev; tocsin report shows how the GPU's time was spent. The recorded steps take
-    longer. The first worker makes at most one trace in 10 minutes, of at most 50 MB.
+    Asks the training's hook for a trace by writing TRACE.json into RUN, waits, and prints the path
+    of the trace. Open it in ui.perfetto.dev; tocsin report shows how the GPU spent its time. The
+    recorded steps take longer. The first worker makes at most one trace in 10 minutes, of at most
+    50 MB.
 
     Exit code: 0 the trace is written, 2 there is none.
 

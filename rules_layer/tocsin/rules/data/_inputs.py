@@ -18,7 +18,7 @@ TARGETS = Read((Role.LABEL,), fields=("mean", "variance"))
 
 
 def has_features(tensor: Tensor, *, named: bool) -> bool:
-    """Return whether these are features: no integers, and no mask or index by its name.
+    """Return whether these are features: not integers, and not a mask or index by name.
 
     ``named`` by the user, a tensor may have any name.
     """
@@ -28,7 +28,7 @@ def has_features(tensor: Tensor, *, named: bool) -> bool:
 
 
 def is_real(tensor: Tensor) -> bool:
-    """Return whether the values are no integers."""
+    """Return whether the values are not integers."""
     return not (tensor.dtype or "").startswith(("int", "uint", "bool"))
 
 

@@ -1,4 +1,4 @@
-"""Counts the different samples that a model was trained on, by small hashes of them."""
+"""Counts the distinct samples that a model was trained on, from small hashes of them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def sample_batches(tensors: Iterable[Tensor]) -> list[NDArray[Any]]:
 
 
 def different_samples(seen: Mapping[str, Any]) -> float:
-    """Estimate how many different samples there were: the k-th smallest of n is near k / n."""
+    """Estimate the number of distinct samples: the k-th smallest of n is near k / n."""
     number: float = (len(seen["hashes"]) - is_estimate(seen)) / (seen["up_to"] or 1.0)
     return number
 
 
 def is_estimate(seen: Mapping[str, Any]) -> bool:
-    """Return whether there are too many different samples for all of their hashes."""
+    """Return whether there are more distinct samples than stored hashes."""
     return bool(seen["up_to"] < 1)
 
 

@@ -133,7 +133,7 @@ class FirstEpochGap(Rule):
         return {**memory, **levels, "ratio": round(ratio, 4), "bad": counted}
 
     def _none(self, past: Sequence[_Level], site: LossSite) -> bool:
-        """Return whether an evaluation has no gap, though training has learned half of the loss."""
+        """Return whether an evaluation has no gap, although training has halved the loss."""
         if len(past) < _LATEST or site.rows < self.samples:
             return False
         trained = _mean(past[-_LATEST:])
@@ -167,14 +167,14 @@ def _level(site: LossSite) -> _Level:
 
 
 def _mean(past: Any) -> _Level:
-    """Return the mean of several saves; the share of a guess's loss if all of them have it."""
+    """Return the mean of several saves; relative to a guess's loss if all of them have it."""
     losses, others, left, rows = zip(*past, strict=True)
     share = None if None in left else fmean(left)
     return fmean(losses), fmean(others), share, fmean(rows)
 
 
 def _least_ratio(now: _Level, trained: _Level, learned: float = _LEARNED) -> float | None:
-    """Return by how much an evaluation is worse, by that measure by which it is the least.
+    """Return the smallest ratio by which an evaluation is worse, over all measures.
 
     None if training has not ``learned`` that share yet, or if a loss is not above 0.
     """

@@ -1,4 +1,4 @@
-"""Keeps the last losses of TRAIN and EVAL, and compares them."""
+"""Keeps the latest losses of TRAIN and EVAL, and compares them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
 
 
 def worse_by(state: State) -> float | None:
-    """Return by how much the losses of EVAL are above those of TRAIN, as a share of these; None if
-    it is not known."""
+    """Return the gap between EVAL and TRAIN losses, relative to TRAIN; None if it is unknown."""
     train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
     if not train or not held:
         return None
@@ -38,8 +37,9 @@ def worse_by(state: State) -> float | None:
 
 
 def lost(state: State) -> float:
-    """Return by how much the losses of EVAL are above those of TRAIN, as a share of the first one
-    of TRAIN; infinity if it is not known."""
+    """Return the gap between EVAL and TRAIN losses, relative to the first TRAIN loss; infinity if
+    it is unknown.
+    """
     train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
     first: float | None = state.get("first loss")
     if not first or not train or not held or None in train or None in held:
@@ -48,8 +48,9 @@ def lost(state: State) -> float:
 
 
 def lost_of_won(state: State) -> float:
-    """Return by how much the losses of EVAL are above those of TRAIN, as a share of what training
-    has won since its first one; 0 if it is not known, or nothing was won."""
+    """Return the gap between EVAL and TRAIN losses, relative to the improvement of training since
+    its first loss; 0 if it is unknown, or there was no improvement.
+    """
     train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
     first = state.get("first loss")
     if first is None or not train or not held or None in train or None in held:

@@ -38,7 +38,7 @@ TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size"
 
 
 def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
-    """Fires where no round is better than the first one by 2 %, in an evaluation.
+    """Return a violation if no round of an evaluation is better than the first one by 2 %.
 
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the

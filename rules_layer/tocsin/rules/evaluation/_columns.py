@@ -1,4 +1,4 @@
-"""Compares the columns of the data that trees are trained on with those of evaluated data."""
+"""Compares the columns of training data with those of evaluation data, for boosted trees."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 
 
 def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verdict]:
-    """Fires where at least the share ``shifted`` of the columns, and two, lie elsewhere in an
-    evaluated data set, and its loss has won less than a quarter of what that of training has; and
-    where columns have exchanged their places, whatever its loss.
+    """Return a violation if at least the share ``shifted`` of the columns, and two, have shifted in
+    an evaluation set, and its loss has improved by less than a quarter of the improvement in
+    training; or if columns have swapped places, whatever the loss.
 
     A column lies elsewhere if the medians, or the distances between the quartiles, differ. The
     state has of each evaluated set the share of such columns, and how many are exchanged, with the
@@ -87,7 +87,7 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
 
 
 def _pairs(tensors: Iterable[Tensor]) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    """The columns of training, and those of each evaluated set, by its name."""
+    """The training columns, and those of each evaluation set by its name."""
     known = {each.name.partition("/")[2]: each for each in tensors if _are_columns(each.value)}
     trained = next((each.value for each in known.values() if each.kind == TRAINED), None)
     if trained is None:
@@ -104,7 +104,7 @@ def _are_columns(value: NDArray[Any] | None) -> bool:
 
 
 def _elsewhere(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[float, int]:
-    """The share of the columns that lie elsewhere, and their number."""
+    """The share and the number of the columns that have shifted."""
     ours, theirs, live = _comparable(ours, theirs)
     wide, their_wide = _wide(ours), _wide(theirs)
     apart = np.abs(ours[:, 1] - theirs[:, 1]) > _APART * np.maximum(wide, their_wide)

@@ -1,4 +1,4 @@
-"""Compares single features of a model's inputs in EVAL with those in TRAIN, by their moments."""
+"""Compares single features of a model's inputs between EVAL and TRAIN, by their moments."""
 
 from __future__ import annotations
 

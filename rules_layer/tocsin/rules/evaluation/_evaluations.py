@@ -39,12 +39,13 @@ class Evaluations:
         return losses
 
     def improves(self, now: FinishedEvaluation) -> bool:
-        """Return whether most scores are clearly better than at the best evaluation of a loss."""
+        """Return whether most scores are clearly better than at the evaluation of the best loss."""
         return are_better(self.state["scores"], now.name)
 
     def lost(self, now: FinishedEvaluation) -> float | None:
-        """Return the share that is lost of what evaluations had won over a constant guess, or else
-        over the untrained model; None if neither is known."""
+        """Return the lost share of the improvement over a constant prediction, or else over the
+        untrained model; None if neither is known.
+        """
         share = _lost_share(self.state["won"])
         if share is not None:
             return share
@@ -106,8 +107,9 @@ def _lost_share(won: Mapping[str, Any]) -> float | None:
 
 
 def _lost_since_start(now: FinishedEvaluation, start: Start | None) -> float | None:
-    """Return the share that is lost of what evaluations once had won over the untrained model; None
-    if its loss is not known."""
+    """Return the lost share of the improvement over the untrained model; None if its loss is
+    unknown.
+    """
     if start is None or not is_known(start) or not 0 <= now.best < start[0]:
         return None
     return (now.level - now.best) / (start[0] - now.best)

@@ -1,4 +1,4 @@
-"""Recognises a model that starts again with other weights, as in the next fold."""
+"""Recognises a model that restarts with new weights, as in the next fold."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _BACK = 2 / 3  # of the improvement is lost
 
 
 def has_restarted(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:
-    """Return whether a model that had learned is about as untrained in a step of training as at
-    first: most of what its loss had won is lost at once, or most weights are others than at the
-    last save.
+    """Return whether a trained model is about as untrained as at first: most of the improvement of
+    its loss is lost at once, or most weights differ from the last save.
 
     Reads ``weights``; ``loss``, ``first`` and ``least`` of the state are its own. The first loss
     that was seen is followed.

@@ -28,7 +28,7 @@ _STAYED = 0.5  # of the first evaluation loss, which later ones stay above
 def judge_by_start(
     state: State, step: Step, least: float, least_by_heart: float
 ) -> tuple[State, Verdict]:
-    """Fires where no evaluation ever had a much lower loss than the first steps of training.
+    """Return a violation if no evaluation ever had a much lower loss than the first training steps.
 
     Either the training loss has halved since, and evaluations have won less than ``least`` of that,
     or less than ``least_by_heart`` if hardly any of it is left. Or evaluations are not clearly
@@ -67,7 +67,7 @@ def judge_by_start(
 def _limit(
     now: FinishedEvaluation, top: float, mean: float, least: float, least_by_heart: float
 ) -> float:
-    """The loss that the best evaluation must be below, if training began between these."""
+    """The limit for the best evaluation loss, if training began between these."""
     limits = [math.inf]
     trained = now.train_level or 0.0
     if 0 <= trained <= (1 - _FELL) * top:

@@ -80,7 +80,7 @@ class LossGap(Rule):
         return state, by_start if losses["losses"]["eval"] else verdict
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
-        """Look at each save of an evaluation.
+        """Check each save of an evaluation.
 
         ``best`` is the largest share by which an evaluation was better than a guess, ``peak`` the
         largest median of three, ``won`` that of what training wins, and ``bad`` counts the looks in

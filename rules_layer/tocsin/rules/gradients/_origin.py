@@ -1,4 +1,4 @@
-"""Says where the first loss that is not finite came from: updates, the loss itself or the data."""
+"""Finds the origin of the first loss that is not finite: updates, the loss itself or the data."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def with_losses(state: State, step: Step) -> State:
 
 
 def origin(state: State, step: Step) -> str:
-    """Return what the losses before, the weights and the data say about a loss that is not finite;
-    empty if they do not tell.
+    """Describe the origin of a loss that is not finite, from earlier losses, the weights and the
+    data; empty if unknown.
     """
     tensors = step.tensors["tensors"]
     data = [each for each in tensors if each.role in (Role.INPUT, Role.LABEL)]
@@ -64,7 +64,7 @@ def origin(state: State, step: Step) -> str:
 
 
 def _rise(state: State, step: Step) -> str:
-    """Return how far the loss rose before it was not finite; empty unless that is far."""
+    """Describe the rise of the loss before it was not finite; empty if the rise was small."""
     if "least" not in state:
         return ""
     between = [each.summary for each in step.tensors.get("between", ())]

@@ -103,7 +103,7 @@ class LearningRateTooLarge(Rule):
         return state, measured(found, state["thrown"], self.threshold)
 
     def _useless(self, state: State, step: Step) -> str:
-        """Return what shows that the updates were of no use; empty if nothing does."""
+        """Describe why the updates were useless; empty if they were not."""
         if not with_level(step.tensors["losses"], named=False)[0]:
             grown = total_norm(step, "weights") / state["size"] if state["size"] else 1.0
             return f"all weights grew {grown:.3g} times" if grown >= _GROWN else ""

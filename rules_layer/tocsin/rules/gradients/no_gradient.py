@@ -89,7 +89,7 @@ class NoGradient(Rule):
 
 
 def _risen(first: float | None, now: float, step: Step) -> str:
-    """Say that a loss has risen far above the first one, and with which learning rate."""
+    """Describe a loss that has risen far above the first one, with its learning rate."""
     if first is None or not 0 < _RISEN * first < now:
         return ""
     rates = [each.summary.mean for each in step.tensors.get("rates", ()) if each.summary.mean]

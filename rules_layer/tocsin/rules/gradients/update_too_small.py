@@ -129,7 +129,7 @@ class UpdateTooSmall(Rule):
 
 
 def _level(loss: float, low: float, high: float) -> float:
-    """The loss, or the range of all losses so far if these had both signs: then 0 is no level."""
+    """The loss, or the range of all losses if they had both signs: then 0 is not a reference."""
     return high - low if low < 0 < high else loss
 
 
@@ -143,7 +143,7 @@ def _clipped(norms: Sequence[float | None], saves: int) -> str:
 
 
 def _grew(past: Sequence[float]) -> bool:
-    """Return whether updates grow, as those of a warm-up do."""
+    """Return whether updates grow, as in a warm-up."""
     if len(past) < 2:
         return False
     half = len(past) // 2

@@ -17,7 +17,7 @@ LABELS = Read(roles=(Role.LABEL,), fields=SPREAD_FIELDS, detail=Detail(channel_a
 
 
 def rows(tensor: Tensor) -> int:
-    """Return the number of samples, if there is a number or a row for each; else 0."""
+    """Return the number of samples if each has a number or a row; else 0."""
     shape = tensor.shape or ()
     return shape[0] if len(shape) in (1, 2) else 0
 

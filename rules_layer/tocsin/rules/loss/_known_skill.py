@@ -1,4 +1,4 @@
-"""Proof of skill: a model that tells its samples apart, by the comparisons of its losses."""
+"""Tests whether a model distinguishes its samples, from the comparisons of its losses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def follow_skill(memories: State, step: Step) -> State:
 
 
 def has_skill(memories: State) -> bool:
-    """Return whether the skill of one of the losses was once sure."""
+    """Return whether the skill of one of the losses was once significant."""
     return any(memory.get("known") for memory in memories.values())
 
 

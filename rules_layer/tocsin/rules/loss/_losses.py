@@ -52,7 +52,7 @@ def loss_reads(rule: LossRule, *, between: bool = False) -> Reads:
 
 
 def losses_with_level(rule: LossRule, step: Step) -> tuple[tuple[Tensor, ...], str]:
-    """Return the losses whose level counts, and why there is none."""
+    """Return the losses whose value shows progress, and the reason why there are none."""
     named = bool(rule.collection_names or rule.tensor_regex)
     found, kinds = with_level(step.tensors["losses"], named=named)
     if found or not kinds:

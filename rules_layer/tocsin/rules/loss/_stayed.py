@@ -1,4 +1,4 @@
-"""Judges whether losses have stayed where they began, whatever their noise."""
+"""Judges whether losses have stayed at their first level, whatever their noise."""
 
 from __future__ import annotations
 
@@ -154,8 +154,9 @@ def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
 
 
 def has_fallen(state: State) -> bool:
-    """Return whether a loss has clearly fallen: evaluations in their mean, or one of training by
-    more than its noise. Until then one that has stayed is still there."""
+    """Return whether a loss has clearly fallen: the mean of evaluations, or a training loss by more
+    than its noise.
+    """
     evaluated = (_finished(each) for each in state["eval"].values())
     if any(_are_better(first, low, mean) for first, low, mean, _ in evaluated):
         return True

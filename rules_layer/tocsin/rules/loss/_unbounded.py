@@ -1,4 +1,4 @@
-"""Recognises a loss that falls without bound: one whose sign is wrong, mostly."""
+"""Recognises a loss that falls without bound, usually because its sign is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def marked(marks: Marks, level: float) -> dict[str, Any]:
 
 
 def falls_without_bound(marks: Marks, first: float, start: float) -> bool:
-    """Return whether a loss is far below 0 and falls as fast as ever.
+    """Return whether a loss is far below 0 and falls as fast as before.
 
     ``first`` is the size of the first losses, ``start`` that of the very first ones. A likelihood
     falls like a logarithm: by as much from the 100th to the 200th save as from the 200th to the

@@ -139,7 +139,7 @@ class LossWorse(Rule):
         return now - best > rise and now - best >= lost, now, best + max(rise, lost)
 
     def _start(self, memory: Memory) -> _Compared:
-        """Compares with the very first value: a loss that diverged at once never came back."""
+        """Compare with the very first value: a loss that diverged at once never recovered."""
         blocks, start = memory["blocks"], memory["start"]
         now = min(blocks[-_IN_A_ROW:])
         one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
@@ -187,8 +187,7 @@ def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
 
 
 def _competes(series: State, key: str) -> bool:
-    """Return whether the loss has a rival: a name of adversarial parts, or another that has
-    fallen."""
+    """Return whether another loss may compete: by an adversarial name, or because it has fallen."""
     others = (memory for other, memory in series.items() if other != key)
     return any(map(_has_fallen, others))
 

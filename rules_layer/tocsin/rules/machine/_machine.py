@@ -49,7 +49,7 @@ def by_worker(tensors: Iterable[Tensor]) -> dict[str, list[Tensor]]:
 
 
 def known(tensors: Iterable[Tensor], field: str) -> list[Tensor]:
-    """Return the tensors whose summary has a field."""
+    """Return the tensors whose summary has the field."""
     return [tensor for tensor in tensors if getattr(tensor.summary, field) is not None]
 
 
@@ -110,5 +110,5 @@ def where(tensor: Tensor) -> str:
 
 
 def none_of(what: str) -> Verdict:
-    """Says that the minute has nothing of the kind."""
+    """Return the verdict that the minute has no data of the kind."""
     return not_applicable(Reason.NO_TENSOR, f"no {what} in the minute")

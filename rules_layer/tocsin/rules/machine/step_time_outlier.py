@@ -144,7 +144,7 @@ class _Found:
 
 
 def _taken(step: Step) -> dict[str, float]:
-    """The seconds of the minute in which the training of each machine had no core."""
+    """The seconds of the minute in which the training of each machine waited for a core."""
     lengths = seconds_by_worker(step)
     return {
         worker: round(sum(t.summary.mean or 0.0 for t in found) / 100 * lengths.get(worker, 0.0), 3)

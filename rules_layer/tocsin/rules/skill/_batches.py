@@ -1,4 +1,4 @@
-"""Judges predictions beside a constant one, batch by batch."""
+"""Judges predictions against a constant prediction, batch by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges losses beside those of a constant guess: the loss that knows the labels, but no input."""
+"""Compares losses with that of the best constant prediction, which ignores the input."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ save with its means; and what else ``with_part`` keeps.
 def judge_constant_guess(
     state: State, step: Step, tensors: Iterable[Tensor]
 ) -> tuple[State, Verdict]:
-    """Fires where a loss stays as high as that of the best constant guess, or higher.
+    """Return a violation if a loss is not below that of the best constant prediction.
 
     In training it looks at the last half of all saves, after 300 steps and then after every
     quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
@@ -96,7 +96,7 @@ def judge_constant_guess(
 
 
 def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
-    """Look at the last evaluations, each by its mean."""
+    """Judge the last evaluations, each by its mean."""
     if site.constant is None:
         return memory
     ratio = max(math.exp(-_MOST), min(1 - site.constant, math.exp(_MOST)))  # of both losses
@@ -165,7 +165,7 @@ def _below(block: Sequence[float]) -> float:
 
 
 def _level(below: float) -> str:
-    """A loss beside that of the guess in words. A ratio is known up to twenty."""
+    """Describe a loss relative to that of the guess. A ratio is known up to twenty."""
     times = math.exp(-below)
     if times >= _MANY_TIMES:
         return f"at least {math.floor(times)} times that"

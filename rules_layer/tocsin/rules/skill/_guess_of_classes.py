@@ -1,4 +1,4 @@
-"""Judges evaluations beside a guess between classes, in runs without labels or predictions."""
+"""Compares evaluation losses with a uniform guess, in runs without labels or predictions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _UNIT = (0.75, 1.25)  # of the logarithm: range in which an unscaled cross-entro
 
 
 def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any], Verdict | None]:
-    """Fires where the loss of evaluations, the mean of four saves, was never below the logarithm
-    of the number of classes, that of a guess which knows nothing. The verdict is None where that
-    cannot be judged.
+    """Return a violation if the evaluation loss, a mean of four saves, was never below the
+    logarithm of the number of classes, which is the loss of a uniform guess. The verdict is None
+    where that cannot be judged.
 
     The gradient of the last bias shows the classes: of a softmax and its cross-entropy it is the
     mean of shares less labels, which adds up to 0 and lies between -1 and 1. The training loss must

@@ -46,7 +46,7 @@ def judge_evaluations(
     look: Callable[[Memory, Memory, LossSite], Memory],
     judge: Callable[[Memory, Memory, LossSite], Verdict],
 ) -> tuple[State, Verdict]:
-    """Judge the loss functions of evaluations beside the same ones in training.
+    """Compare the loss functions of evaluations with the same ones in training.
 
     Both callables get the memories of EVAL and of TRAIN. In that of TRAIN ``now`` is the step of
     its last comparison, and ``better`` the share by which the loss was below that of a constant
@@ -79,7 +79,7 @@ def judge_evaluations(
 def with_streak(
     memory: Memory, key: str, *, bad: bool, good: bool, enough: int
 ) -> Mapping[str, int]:
-    """Count bad looks in a row under ``key``; after ``enough`` only a good look resets them."""
+    """Count consecutive bad checks of ``key``; after ``enough``, only a good check resets them."""
     count = memory.get(key, 0)
     if bad:
         return {key: count + 1}
@@ -89,7 +89,7 @@ def with_streak(
 def before_finding(
     memory: Memory, bad: str, enough: int, value: str, limit: float
 ) -> Verdict | None:
-    """Return the verdict while fewer than ``enough`` looks in a row were bad; then None.
+    """Return the verdict after fewer than ``enough`` consecutive bad checks; then None.
 
     ``bad`` is the key of their count, and ``value`` that of what must not be below ``limit``.
     """

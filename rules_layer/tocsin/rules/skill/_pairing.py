@@ -1,4 +1,4 @@
-"""Judges skill by re-pairing: losses beside those of the same predictions with other labels.
+"""Judges skill by shuffling: compares losses with those of the same predictions and other labels.
 
 Where predictions do not depend on the sample, a loss and its re-paired loss have the same
 distribution, whatever the loss is, however it drifts and however steps depend on each other.
@@ -151,7 +151,7 @@ def added(
 
 
 def _is_proof(wealth: Sequence[float]) -> bool:
-    """Return whether the mean of the bets' wealth is at least 100."""
+    """Return whether the mean wealth of the bets is at least 100."""
     most = max(wealth)
     mean = most + math.log(sum(math.exp(each - most) for each in wealth) / len(wealth))
     return mean >= _PROOF

@@ -33,7 +33,7 @@ _LARGEST_LOSS = 7.0  # loss of a guess among a thousand classes
 
 
 def recorded_accuracy(step: Step) -> Point | None:
-    """Return the first accuracy of a step that is a share, that of an evaluation if there is."""
+    """Return the first accuracy of a step between 0 and 1, from an evaluation if there is one."""
     named = (t for t in step.tensors["metrics"] if _ACCURACY.search(t.name))
     shares = [point for point in points(step, named, "rises") if 0 <= point.value <= 1]
     return next((point for point in shares if of_evaluation(step, point)), next(iter(shares), None))

@@ -62,7 +62,7 @@ class Memorises(Rule):
         return judge_evaluations(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
-        """Look at the evaluations if there are enough new comparisons.
+        """Judge the evaluations if there are enough new comparisons.
 
         ``low`` counts the looks in a row without skill; ``next`` is the number of comparisons at
         the next look; ``useless`` counts the saves in a row at which a constant guess was better.

@@ -73,7 +73,7 @@ class NoSkill(Rule):
         return _with_shares(state, step), verdict
 
     def _looked(self, memory: Memory, now: int) -> Memory:
-        """Judge the comparisons so far if it is time to look.
+        """Judge the comparisons so far if a check is due.
 
         ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
         """

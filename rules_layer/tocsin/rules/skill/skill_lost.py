@@ -55,7 +55,7 @@ class SkillLost(Rule):
         return judge_training_sites(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, _: int) -> Memory:
-        """Look at the last comparisons if there are enough new ones.
+        """Judge the latest comparisons if there are enough new ones.
 
         ``best`` is the best lower bound, ``lost`` counts the looks in a row with little of it, and
         ``next`` is the number of comparisons at the next look.

@@ -111,7 +111,7 @@ def _stays_late(memory: Delays, delay: float, peers: float) -> bool:
 
 
 def _delays(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yield each worker, its delay in seconds, and the median time of its peers."""
+    """Yield each worker with its delay in seconds and the median time of the others."""
     ordered = sorted(times.values())
     for worker, time in sorted(times.items()):
         own = bisect_left(ordered, time)

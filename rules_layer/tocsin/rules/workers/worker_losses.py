@@ -91,7 +91,9 @@ class WorkerLosses(Rule):
 
 
 def _differences(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much a worker's losses are higher, as shares of the larger of both."""
+    """Return the relative differences between a worker's losses and the others', as shares of the
+    larger of both.
+    """
     larger = np.maximum(np.abs(own), np.abs(others))
     return np.clip((own - others) / np.where(larger > 0, larger, 1.0), -1.0, 1.0)
 
