@@ -45,6 +45,8 @@ NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
         (run([1e-3] * 30, FLAT, gradient=1e-4), VIOLATION),  # nothing to gain
         (run([6e-4] * 30, FLAT), VIOLATION),  # too little for as many steps
         (run([6e-4] * 30, FLAT, skill=0.5), HEALTHY),  # it learns
+        (run([6e-4] * 200, [2.0] * 200), HEALTHY),  # enough for as many
+        (run([1e-8] * 200, [2.0] * 200), VIOLATION),
         (run([1e-8] * 4, FLAT[:4]), UNDECIDED),
         (run([1e-3] * 5 + [1e-8] * 25, FLAT), UNDECIDED),  # the schedule has ended
         (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns
