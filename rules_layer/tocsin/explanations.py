@@ -199,8 +199,9 @@ EXPLAINS = (
     ),
     Explanation(
         ("LossDiverging",),
-        ("LossOscillating", "LossSpike", "LossGap", *_TOO_GOOD, *_OVERFITTING),
-        "a diverging loss also oscillates, jumps and leaves a gap",
+        ("LossOscillating", "LossSpike", "LossGap", "VanishingGradient", *_TOO_GOOD, *_OVERFITTING),
+        "a diverging loss also oscillates, jumps and leaves a gap, and its largest gradients dwarf "
+        "others",
     ),
     Explanation(
         ("LossWorse", "LossDiverging"),
