@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._curve import curve, with_cost
+from tocsin.rules._kinds import kind_of_loss
 from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
@@ -45,7 +46,8 @@ class UpdateTooSmall(Rule):
     in ``saves`` consecutive saves, unless comparisons of losses prove that the model learns. If
     both were below 0.3 ``slow`` it fires even then, unless the loss has clearly left its start and
     most weights change. Updates below ``slow`` are enough if all steps so far can remove a third of
-    the loss, to first order.
+    the loss, to first order. In adversarial training only the first ratio counts: opponents in
+    balance have nothing to gain.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
     that grow, as in warm-up. Names the limit of gradient clipping if the norm of all gradients is
     always the same round number. FrozenParameters judges weights that do not change.
@@ -99,7 +101,8 @@ class UpdateTooSmall(Rule):
         effect = max(relative, gain)
         effect = effect if effect < 1 else 1.0  # also of NaN
         slow = effect < self.slow and not gain * step.mode_step >= _ENOUGH
-        small = slow or relative < self.relative or gain < self.gain
+        counts = not any(kind_of_loss(each) == "adversarial" for each in step.tensors["losses"])
+        small = (counts and (slow or gain < self.gain)) or relative < self.relative
         due = small and step.mode_step >= _STEPS
         now = rounded(relative), rounded(effect)
         past = [*state.get("effects", ()), now][-self.saves :] if due else []
