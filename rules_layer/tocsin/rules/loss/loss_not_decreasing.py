@@ -45,12 +45,12 @@ class LossNotDecreasing(Rule):
     since its start, twice in a row, or is not finite. The start is the larger of the first save and
     the median of the first five. Stops judging once any loss of the run has fallen by
     ``settled_percent`` %. With several losses, it also waits while one is that far above its start,
-    because competing losses (GAN) take turns. It does not fire if the noise is larger than that, if
-    comparisons with shuffled labels show skill, or while each save is below the one before, at half
-    of the speed since the start or more, which does for ``diff_percent`` in ten times
-    ``num_steps``. Some losses do not show progress by their value:
-    those below 0, and those of adversarial, reinforcement, metric, ranking and self-supervised
-    learning. They are judged only if you name them.
+    because competing losses (GAN) take turns. It does not fire if the noise is larger than that, or
+    if comparisons with shuffled labels show skill. Nor does it while each save is below the one
+    before, half as fast as since the start or faster, and fast enough for ``diff_percent`` in ten
+    times ``num_steps``. Some losses do not show progress by their value: those below 0, and those
+    of adversarial, reinforcement, metric, ranking and self-supervised learning. They are judged
+    only if you name them.
 
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
     allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not
