@@ -200,8 +200,7 @@ EXPLAINS = (
     Explanation(
         ("LossDiverging",),
         ("LossOscillating", "LossSpike", "LossGap", "VanishingGradient", *_TOO_GOOD, *_OVERFITTING),
-        "a diverging loss also oscillates, jumps and leaves a gap, and its largest gradients dwarf "
-        "others",
+        "a diverging loss also oscillates, jumps, leaves a gap, and dwarfs some gradients",
     ),
     Explanation(
         ("LossWorse", "LossDiverging"),

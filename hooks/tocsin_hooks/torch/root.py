@@ -79,8 +79,7 @@ class ModelHooks:
 
 
 def _leave_out(module: Any) -> None:
-    """Leave our hooks out wherever the dictionaries of this module are copied or pickled:
-    ``torch.load`` refuses what it does not know."""
+    """Leave our hooks out of copies and pickles of a module: ``torch.load`` may refuse them."""
     for names in (_BEFORE, _AFTER):
         found = [each for name in names if type(each := vars(module).get(name)) is OrderedDict]
         for each in found:
