@@ -30,7 +30,8 @@ class ModeBudgets:
     def __init__(self, most: float | None) -> None:
         self._most = most
         self._budgets: dict[Mode, Budget] = {}
-        self._saved_at: dict[Mode, Moment] = {}
+        self._last: dict[Mode, tuple[Moment, int]] = {}
+        self._added: dict[Mode, float] = {}
 
     @property
     def stretches(self) -> Mapping[Mode, int]:
@@ -47,10 +48,20 @@ class ModeBudgets:
         is for that."""
         return self._most is None or spent < _LOOKS * max(_ALLOWANCE, self._most * elapsed)
 
-    def observe(self, mode: Mode, cost: float, now: Moment, spent: float, stretch: int) -> bool:
+    def observe(
+        self, mode: Mode, cost: float, now: Moment, spent: float, stretch: int, step: int
+    ) -> bool:
         """Record a save of this mode that cost ``cost`` seconds of the ``spent`` ones of the hook,
-        and has ended ``now``. See ``Budget``."""
-        before, self._saved_at[mode] = self._saved_at.get(mode), now
+        and has ended ``now``. See ``Budget``.
+
+        One that comes too few steps after another to be due counts with the next.
+        """
+        before, last = self._last.get(mode, (None, step))
+        cost += self._added.pop(mode, 0.0)
+        if before is not None and step - last < max(stretch, 2):
+            self._added[mode] = cost
+            return False
+        self._last[mode] = now, step
         if before is None:
             return False
         if mode not in self._budgets:

@@ -248,7 +248,7 @@ class Session:
         self._allowance.spent = self._earlier + spent
         stretch = self._stretch.get(step.mode, 1)
         if self._control is not None and self._budgets.observe(
-            step.mode, seconds, Moment.now(), self._allowance.spent, stretch
+            step.mode, seconds, Moment.now(), self._allowance.spent, stretch, step.step
         ):
             self._control.stretch(self._budgets.stretches)
 

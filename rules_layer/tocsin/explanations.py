@@ -199,8 +199,8 @@ EXPLAINS = (
     ),
     Explanation(
         ("LossDiverging",),
-        ("LossOscillating", "LossSpike", "LossGap", *_TOO_GOOD, *_OVERFITTING),
-        "a diverging loss also oscillates, jumps and leaves a gap",
+        ("LossOscillating", "LossSpike", "LossGap", "VanishingGradient", *_TOO_GOOD, *_OVERFITTING),
+        "a diverging loss also oscillates, jumps, leaves a gap, and dwarfs some gradients",
     ),
     Explanation(
         ("LossWorse", "LossDiverging"),

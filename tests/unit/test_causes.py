@@ -116,6 +116,16 @@ def test_nothing_explains_itself_by_way_of_others() -> None:
             id="what began earlier is not explained, not even by way of others",
         ),
         pytest.param(
+            [finding("VanishingGradient", step=50), finding("LossDiverging", step=140)],
+            [("LossDiverging", "VanishingGradient")],
+            id="a loss without bound explains gradients that seem to vanish beside others",
+        ),
+        pytest.param(
+            [finding("VanishingGradient", step=50), finding("NoSkill", step=140)],
+            [("VanishingGradient", "NoSkill")],
+            id="gradients that vanish explain that nothing is learned",
+        ),
+        pytest.param(
             [finding("StalledTrainingRule", step=9), finding("ExplodingTensor", CRITICAL, 5)],
             [("ExplodingTensor",), ("StalledTrainingRule",)],
             id="time is not lost by NaN",

@@ -35,6 +35,7 @@ from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 
+_MOST_OF_STEP = 8192  # calls after a pass, or before one that is not seen: an episode has more
 _MOST_CALLS = 256  # after a pass that is one of many, among which its loss is looked for
 
 
@@ -163,8 +164,7 @@ class Checks:
     def _goes_outside(self) -> None:
         """Treat the next calls as outside the model: its loss follows."""
         self._calls.inside = False
-        if self._when.is_one_of_many:
-            self._calls.calls_left = _MOST_CALLS
+        self._calls.calls_left = _MOST_CALLS if self._when.is_one_of_many else _MOST_OF_STEP
 
     def _ended(self, name: str, output: Any) -> None:
         if self._is_first_saved:
@@ -199,7 +199,7 @@ class Checks:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._when.step_begins()
         self._calls.inside, self._calls.inputs = False, GivenInputs()
-        self._calls.calls_left = math.inf
+        self._calls.calls_left = _MOST_OF_STEP
         self._skill.begin_pass()
         self._operands.begin_pass()
         if not compiled and not compilations() and self._is_due:

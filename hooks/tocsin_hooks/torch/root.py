@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import string
+from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
@@ -16,6 +18,10 @@ from tocsin_hooks.torch.idle import IdleSteps
 from tocsin_hooks.torch.names import wrappers, wraps
 
 Callback = Callable[..., None]
+
+_BEFORE = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs")
+_AFTER = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+_REDUCE = "__reduce_ex__"
 
 
 class ModelHooks:
@@ -52,11 +58,16 @@ class ModelHooks:
     def remove(self) -> None:
         while self._handles:
             self._handles.pop().remove()
+        for part in (part for each in self._watched for part in each.modules()):
+            for name in (*_BEFORE, *_AFTER):
+                getattr(vars(part).get(name), "__dict__", {}).pop(_REDUCE, None)
 
     def _watch(self, module: Any) -> None:
         if module in self._watched:
             return
         self._watched.add(module)
+        for part in module.modules():
+            _leave_out(part)
         self._handles += [
             module.register_forward_pre_hook(self._before, with_kwargs=True),
             module.register_forward_hook(self._after, with_kwargs=True, always_call=True),
@@ -67,11 +78,26 @@ class ModelHooks:
             self._watch(parent)
 
 
+def _leave_out(module: Any) -> None:
+    """Leave our hooks out of copies and pickles of a module: ``torch.load`` may refuse them."""
+    for names in (_BEFORE, _AFTER):
+        found = [each for name in names if type(each := vars(module).get(name)) is OrderedDict]
+        for each in found:
+            vars(each)[_REDUCE] = partial(_others, ref(found[0]), ref(each))
+
+
+def _others(hooks: ref[Any], of: ref[Any], _: int) -> tuple[Any, ...]:
+    """Reduce a dictionary to the entries of ``hooks`` that are not ours."""
+    known, found = hooks() or {}, of() or {}
+    kept = [(key, each) for key, each in found.items() if type(known.get(key)) is not ModuleHook]
+    return OrderedDict, (), None, None, iter(kept)
+
+
 class ModuleHook:
     """An entry of a module's dictionary of hooks.
 
-    A copy of a module is not watched, and a pickled one is read where we are not installed: so
-    this is copied and pickled as a method of the standard library that takes as many arguments
+    A copy of a module is not watched, and a pickled one is read where we are not installed: one of
+    a module that was added later is a method of the standard library that takes as many arguments
     and does nothing. With ``idle`` it does nothing in steps that need nothing, either.
     """
 

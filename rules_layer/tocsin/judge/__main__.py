@@ -81,6 +81,8 @@ def table(document: dict[str, Any]) -> Iterator[str]:
     found = leads(document)
     run, steps = _short(document["run"]), document["steps"]["evaluated"]
     findings = f"{len(found) or 'no'} finding{'' if len(found) == 1 else 's'}"
+    if not steps:
+        findings = "nothing was judged"
     yield f"{findings} in {steps} saved steps of {run}"
     width = max((len(lead["RuleConfigurationName"]) for lead, *_ in found), default=0)
     for lead, *explained in found:

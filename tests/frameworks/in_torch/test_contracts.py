@@ -513,6 +513,8 @@ def separated(model: nn.Module, x: Any, y: Any) -> Any:
     return F.cross_entropy(value, y) + 0.01 * slope(value, x).square().mean()
 
 
+COPY = net()
+
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "a gate": lambda m, x, y: F.cross_entropy(m[2](m[0](x) * m[0](x).sigmoid()), y),
     "logarithms of probabilities": lambda m, x, y: (
@@ -524,6 +526,9 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "a root of squares": lambda m, x, y: ((m(x)[:, 0] - y).square() + 1e-8).sqrt().mean(),
     "the root of a mean": lambda m, x, y: (m(x)[:, 0] - y).square().mean().sqrt(),
     "a detached target": lambda m, x, y: best_action(m, x, y, detached=True),
+    "a target of a copy": lambda m, x, y: F.smooth_l1_loss(
+        m(x).gather(1, y[:, None])[:, 0], y + 0.9 * COPY(-x).max(1).values
+    ),
     "two views": lambda m, x, y: F.mse_loss(m(x), m(x + 0.1)),
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()

@@ -137,7 +137,8 @@ def test_a_pickled_model_is_read_where_we_are_not(net: Net, run: Path, tmp_path:
         torch.save(model.state_dict(), tmp_path / "state.pt")
     script = """
 import sys, torch
-model = torch.load(sys.argv[1], weights_only=False)
+with torch.serialization.safe_globals([torch.nn.Sequential, torch.nn.Linear]):
+    model = torch.load(sys.argv[1])
 model.load_state_dict(torch.load(sys.argv[2]))
 assert model(torch.ones(1, 2)).shape == (1, 2)
 assert not [name for name in sys.modules if name.startswith("tocsin")]
@@ -151,6 +152,22 @@ assert not [name for name in sys.modules if name.startswith("tocsin")]
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_pickled_model_does_not_know_of_us(net: Net, run: Path, train: Any) -> None:
+    net.register_forward_hook(print, with_kwargs=True).remove()
+    kept = net.register_forward_hook(_nothing)
+    before = pickle.dumps(net)
+    hook = TorchHook.attach(net, run, **EVERY)
+    during = pickle.dumps(net)
+    hook.detach()
+    assert during == pickle.dumps(net) == before
+    kept.remove()
+    assert not vars(net._forward_hooks)
+
+
+def _nothing(*_: Any) -> None:
+    """Take part in a forward pass of no effect."""
 
 
 def test_the_state_of_a_model_does_not_know_of_us(net: Net, run: Path, train: Any) -> None:

@@ -359,3 +359,25 @@ def test_a_recurrent_loop_that_updates_by_itself(run: Path, written: Read) -> No
             for each in cell.parameters():
                 each.data.add_(each.grad, alpha=-0.1)
     assert len(written(run)) == 6
+
+
+def updates(model: nn.Module, count: int) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(count):
+        model(torch.ones(4, 3)).sum().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_the_next_model_of_a_notebook(
+    trained: bool, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its optimizer has taken the place of the one of the model before."""
+    first, second = nn.Linear(3, 2), nn.Linear(3, 2)
+    with TorchHook.attach(first, run, **EVERY):
+        if trained:
+            updates(first, 5)
+        else:
+            first(torch.ones(4, 3)).sum().backward()
+        updates(second, 40)
+    assert ("holds other parameters" in caplog.text) is not trained

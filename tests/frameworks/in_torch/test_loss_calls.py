@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch import TorchHook, checks, loss_calls
 from tocsin_hooks.torch.calls.loss_call import LossCall
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.contracts.across import DIFFERENCES
@@ -229,3 +229,27 @@ def test_a_long_step_is_looked_at_in_its_first_passes(run: Path) -> None:
         optimizer.step()
         assert hook.stats.errors == 0
     assert model.looked == (1,) * 64 + (0,) * 36
+
+
+@pytest.mark.parametrize(("episode", "heard"), [(10, True), (100, False)])
+def test_a_step_whose_passes_are_not_seen_hears_so_many_calls(
+    episode: int, heard: bool, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others act in an episode, as an older policy does."""
+    monkeypatch.setattr(checks, "_MOST_OF_STEP", 50)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    seen = []
+    for_real = loss_calls._after
+    monkeypatch.setattr(
+        loss_calls, "_after", lambda *given: (seen.append(given[2]), for_real(*given))
+    )
+    with TorchHook.attach(model, run, save_interval=1):
+        for _ in range(3):
+            for _ in range(episode):
+                torch.add(P, 1)
+            optimizer.zero_grad()
+            seen.clear()
+            F.mse_loss(model.forward(torch.randn(5, 4)), torch.zeros(5, 2)).backward()
+            optimizer.step()
+    assert (F.mse_loss in seen) is heard

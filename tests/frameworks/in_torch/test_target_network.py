@@ -90,11 +90,13 @@ def learn(
     copied: int = 0,
     chooses: bool = False,
     detached: bool = False,
+    attached: bool = False,
     deleted: bool = False,
 ) -> set[str]:
     """``renewed`` copies weights every so many updates, ``copied`` makes another copy. The model
     itself ``chooses`` the next action, as in double Q-learning. The targets are ``detached``, or
-    computed without gradients. The copy is ``deleted`` before the hook is closed."""
+    ``attached``, or computed without gradients. The copy is ``deleted`` before the hook is
+    closed."""
     torch.manual_seed(0)
     model = network(3, 2)
     target = copy.deepcopy(model)
@@ -104,8 +106,8 @@ def learn(
             state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
             then = state if overwritten else torch.randn(ROWS, 3)
             best = model(then).argmax(1) if chooses else None
-            with nullcontext() if detached else torch.no_grad():
-                values = target(then).detach()
+            with nullcontext() if detached or attached else torch.no_grad():
+                values = target(then) if attached else target(then).detach()
                 value = values.max(1).values if best is None else values[torch.arange(ROWS), best]
                 wanted = torch.randn(ROWS) + 0.9 * value
             update(optimizer, loss(model(state), action, wanted))
@@ -137,6 +139,11 @@ def test_states_that_are_overwritten_where_the_model_chooses(run: Path) -> None:
 def test_a_loss_whose_targets_move_has_no_level(run: Path, loss: Any, kind: str | None) -> None:
     learn(run, updates=80, loss=loss, renewed=1)  # of what was recorded before: nobody acts
     assert kinds(run) == {kind}
+
+
+def test_gradients_may_go_into_a_copy_that_nobody_updates(run: Path) -> None:
+    assert not learn(run, updates=120, renewed=1, attached=True)
+    assert kinds(run) == {ACTING}
 
 
 @pytest.mark.parametrize("loss", [all_actions, likelihood, density])

@@ -86,8 +86,8 @@ def both(most: float | None) -> tuple[int, int]:
     """The stretches of TRAIN, which costs 1 %, and of EVAL, which costs as much as it takes."""
     budgets = ModeBudgets(most)
     for now in range(0, 1000, 10):
-        budgets.observe(Mode.TRAIN, 0.1, Moment(now, now), now, 1)
-        budgets.observe(Mode.EVAL, 5.0, Moment(now, now), now, 1)
+        budgets.observe(Mode.TRAIN, 0.1, Moment(now, now), now, 1, now)
+        budgets.observe(Mode.EVAL, 5.0, Moment(now, now), now, 1, now)
     return budgets.stretches[Mode.TRAIN], budgets.stretches[Mode.EVAL]
 
 
@@ -101,8 +101,18 @@ def test_evaluations_cost_no_step_of_training() -> None:
 def test_a_mode_that_is_alone_has_the_whole_limit() -> None:
     budgets = ModeBudgets(0.02)
     for now in range(0, 1000, 10):
-        budgets.observe(Mode.EVAL, 0.19, Moment(now, now), now, 1)  # 1.9 %
+        budgets.observe(Mode.EVAL, 0.19, Moment(now, now), now, 1, now)  # 1.9 %
     assert budgets.stretches == {Mode.EVAL: 1}
+
+
+def test_a_save_right_after_another_counts_with_the_next() -> None:
+    """The step after a due one is saved in its place, too: two saves in each ten seconds."""
+    budgets = ModeBudgets(0.02)
+    for step in range(0, 1000, 10):
+        for each in (step, step + 1):
+            ends = float(step) + 0.1 * (each - step)
+            budgets.observe(Mode.TRAIN, 0.15, Moment(ends, ends), ends, 1, each)
+    assert budgets.stretches == {Mode.TRAIN: 2}
 
 
 def test_time_that_others_had_the_processors_for_does_not_count() -> None:

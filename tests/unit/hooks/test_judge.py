@@ -52,6 +52,16 @@ def test_findings_come_while_it_trains_and_are_those_of_check(
     assert lines[-1] == f"what to do: tocsin check {tmp_path / 'run'}"
 
 
+def test_a_run_without_a_step_is_not_called_free_of_findings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tocsin")
+    Hook(tmp_path / "run", judge=True).close()
+    assert any(
+        "nothing was judged in 0 saved steps" in each.getMessage() for each in caplog.records
+    )
+
+
 def test_a_stop_reaches_the_training(tmp_path: Path) -> None:
     watch = tmp_path / "watch.json"
     watch.write_text('{"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}')

@@ -24,6 +24,7 @@ def save(
     suffix: str = "",
     worker: str = "worker_0",
     rate: float = 0.1,
+    losses: tuple[float, float] | None = None,
 ) -> Step:
     """A step whose weights have changed or not (None: not known); by default all have gradients."""
     if gradients is None:
@@ -39,8 +40,14 @@ def save(
         for name, norm in gradients.items()
     )
     rates = (Tensor("learning_rate", worker, TensorSummary(mean=rate), role=Role.LEARNING_RATE),)
-    found = {"weights": tuple(weights), "gradients": of, "rates": rates}
+    intervals = () if losses is None else (_interval(worker, *losses),)
+    found = {"weights": tuple(weights), "gradients": of, "rates": rates, "intervals": intervals}
     return Step(at, mode, at, 1000.0 + at, found)
+
+
+def _interval(worker: str, low: float, high: float) -> Tensor:
+    summary = TensorSummary(min=low, max=high)
+    return Tensor("interval/loss", worker, summary, role=Role.INTERVAL)
 
 
 STUCK = {"a": True, "b": False}
@@ -85,6 +92,21 @@ NONE = {"a": False, "b": False}
             [save(10 * at, dict.fromkeys("ab", at < 20)) for at in range(50)],
             29,
             id="no step later",
+        ),
+        pytest.param(
+            [save(10 * at, dict.fromkeys("ab", at < 20), losses=(1.0, 2.0)) for at in range(50)],
+            None,
+            id="swings between two values",
+        ),
+        pytest.param(
+            [save(10 * at, dict.fromkeys("ab", at < 20), losses=(1.0, 1.0)) for at in range(50)],
+            29,
+            id="no step later, of the whole batch",
+        ),
+        pytest.param(
+            [save(10 * at, NONE, {"a": at + 1.0}, losses=(1.0, 2.0)) for at in range(50)],
+            9,
+            id="no step, with other batches",
         ),
         pytest.param(
             [save(at, dict.fromkeys("ab", at % 40 == 39)) for at in range(100)],

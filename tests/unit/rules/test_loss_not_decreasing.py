@@ -142,7 +142,16 @@ def test_one_loss_in_profile_sagemaker(
             id="rises above its beginning",
         ),
         pytest.param(
-            every(10, [2.3 - at / 500 for at in range(31)]), {}, {200: FLAT, 300: OK}, id="slowly"
+            every(10, [2.3 - at / 1000 for at in range(31)]), {}, {200: OK, 300: OK}, id="slowly"
+        ),
+        pytest.param(
+            every(10, [2.3 - at / 1e5 for at in range(31)]), {}, {200: FLAT, 300: FLAT}, id="hardly"
+        ),
+        pytest.param(
+            every(10, [2.3 - 0.01 * (1 - 0.5**at) for at in range(31)]),
+            {},
+            {200: FLAT, 300: FLAT},
+            id="ever more slowly",
         ),
         pytest.param(
             every(10, [1.0, *[3.0] * 30]), {}, {200: FLAT, 300: FLAT}, id="tripled after the first"

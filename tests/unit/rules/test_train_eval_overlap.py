@@ -51,6 +51,8 @@ def run(
         (run(1.0, rows=800, held_out=300), VIOLATION),
         (run(0.0), HEALTHY),
         (run(0.5), HEALTHY),  # both are evaluated
+        (run(0.94, rows=300, held_out=320), HEALTHY),  # all that is trained on, and a few others
+        (run(0.94, rows=600, held_out=320), VIOLATION),  # some of it, and a few others
         (run(1.0, evaluations=1), UNDECIDED),
         (run(1.0, rows=2000, held_out=10), UNDECIDED),
         (run(1.0, elements=2), UNDECIDED),  # points

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
-from tocsin.rules import Rule, Step
+from tocsin.rules import Rule, Step, Tensor
 
 from tests.unit.rules.comparing import comparisons
 from tests.unit.rules.judging import decided, made
@@ -215,3 +215,23 @@ def test_a_run_that_is_seen_late_is_not_judged_at_once(make_step: MakeStep) -> N
     steps = [make_step("losses", 10_000 + at, {"loss": 1 + 0.03 * NOISE[at]}) for at in range(80)]
     assert first(rule(), steps) is None
     assert first(rule(patience="60"), steps) == 10_060
+
+
+@pytest.mark.parametrize(
+    ("means", "size", "expected"),
+    [
+        pytest.param([2.3] * 10 + [2.0] * 60, 100, None, id="falls between rare saves"),
+        pytest.param([2.3] * 10 + [2.0] * 60, 10, 500, id="a few lucky batches"),
+        pytest.param([2.3] * 70, 100, 500, id="flat between them"),
+    ],
+)
+def test_losses_between_saves(
+    make_step: MakeStep, means: list[float], size: int, expected: int | None
+) -> None:
+    steps = []
+    for at, mean in enumerate(means):
+        found = make_step("losses", 10 * at, {"loss": 2.3})
+        summary = TensorSummary(mean=mean, size=size)
+        between = (Tensor("interval/loss", "worker_0", summary, kind="loss"),)
+        steps.append(replace(found, tensors={**found.tensors, "between": between}))
+    assert first(rule(), steps) == expected

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from tocsin.model import Mode, Outcome, Role, TensorSummary
+from tocsin.model import COMPETING, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.gradients.update_too_large import UpdateTooLarge
 from tocsin.rules.gradients.update_too_small import UpdateTooSmall
@@ -15,7 +15,11 @@ from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outc
 
 
 def run(
-    updates: list[float], losses: list[float], gradient: float = 1.0, skill: float = 0.0
+    updates: list[float],
+    losses: list[float],
+    gradient: float = 1.0,
+    skill: float = 0.0,
+    kind: str | None = None,
 ) -> Iterator[Step]:
     """Saves of every tenth step: |Δw| of one step, with |w| = 1."""
     compared = comparisons(noisy(skill, 10 * len(updates)))
@@ -26,7 +30,7 @@ def run(
         found = {
             "weights": (weight,),
             "gradients": (Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient)),),
-            "losses": (Tensor("loss", "worker_0", TensorSummary(mean=loss)),),
+            "losses": (Tensor("loss", "worker_0", TensorSummary(mean=loss), kind=kind),),
             **skills.tensors,
         }
         yield Step(10 * at, Mode.TRAIN, 10 * at, float(at), found)
@@ -43,8 +47,12 @@ NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
         (run([1e-3] * 30, FLAT), HEALTHY),
         (run([1e-8] * 30, FLAT), VIOLATION),
         (run([1e-3] * 30, FLAT, gradient=1e-4), VIOLATION),  # nothing to gain
+        (run([1e-3] * 30, FLAT, gradient=1e-4, kind=COMPETING), HEALTHY),  # a balance
+        (run([1e-8] * 30, FLAT, gradient=1e-4, kind=COMPETING), VIOLATION),
         (run([6e-4] * 30, FLAT), VIOLATION),  # too little for as many steps
         (run([6e-4] * 30, FLAT, skill=0.5), HEALTHY),  # it learns
+        (run([6e-4] * 200, [2.0] * 200), HEALTHY),  # enough for as many
+        (run([1e-8] * 200, [2.0] * 200), VIOLATION),
         (run([1e-8] * 4, FLAT[:4]), UNDECIDED),
         (run([1e-3] * 5 + [1e-8] * 25, FLAT), UNDECIDED),  # the schedule has ended
         (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns

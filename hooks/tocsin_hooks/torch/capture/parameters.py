@@ -34,6 +34,7 @@ class Parameters:
         self._optimizers = WeakKeyDictionary[Any, tuple[int, bool]]()
         self._seen = WeakSet[Any]()
         self._captured: set[int] = set()
+        self._were_held = False
         self._reported_meta = False
 
     def hold(self, optimizer: Any, root: Any) -> bool:
@@ -44,6 +45,7 @@ class Parameters:
             ours = {id(each) for each in root.parameters()}
             known = size, any(id(each) in ours for each in parameters_of(optimizer))
             self._optimizers[optimizer] = known
+            self._were_held |= known[1]
         return known[1]
 
     def holds(self, optimizer: Any) -> bool:
@@ -52,8 +54,8 @@ class Parameters:
 
     @property
     def updated_by_nobody(self) -> bool:
-        """Return whether no optimizer of the model is known so far."""
-        return not any(ours for _, ours in self._optimizers.values())
+        """Return whether no optimizer of the model has been known yet: a script may drop it."""
+        return not self._were_held
 
     def begin(self) -> None:
         """Begin another step."""

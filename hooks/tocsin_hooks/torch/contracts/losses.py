@@ -24,11 +24,12 @@ from tocsin_hooks.torch.contracts.softmaxes import (
     goes_over_positions,
     is_of_relu,
 )
-from tocsin_hooks.torch.graph import before_views, is_maximum, is_summed
+from tocsin_hooks.torch.graph import before_views, is_maximum, is_summed, parameters_near
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
 _BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
+_NEAR = 32  # nodes from values of actions to the parameters of the last layer
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
 _SHARE = 0.4  # of the labels: less than most of them
@@ -87,6 +88,14 @@ class LossContracts:
             self._found("errors_cancel", event.place)
 
 
+def _is_own_maximum(prediction: Any, target: Any) -> bool:
+    """Return whether a target is the best value of the model that predicts, and not of a copy."""
+    if not is_maximum(target.grad_fn):
+        return False
+    own = parameters_near(prediction.grad_fn, _NEAR)
+    return not own.isdisjoint(parameters_near(target.grad_fn, _NEAR))
+
+
 def broken_by_loss(call: LossCall, inputs: tuple[Any, ...] = ()) -> Iterator[str]:
     """Yield the contracts that a call of a loss breaks, of a model that was given these inputs.
     Waits for the device: for a few calls only."""
@@ -97,7 +106,7 @@ def broken_by_loss(call: LossCall, inputs: tuple[Any, ...] = ()) -> Iterator[str
     if name in _ELEMENTWISE or name == "poisson_nll_loss":
         if broadcasts(prediction, target) or _is_each_with_each(prediction, target):
             yield "broadcast"
-        elif prediction.requires_grad and is_maximum(target.grad_fn):
+        elif prediction.requires_grad and _is_own_maximum(prediction, target):
             yield "target_not_detached"
         elif name in _ELEMENTWISE and does_not_reach(node, target):
             yield "target_out_of_range"

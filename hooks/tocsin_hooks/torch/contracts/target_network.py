@@ -24,6 +24,7 @@ from tocsin_hooks.torch.values import tensors_in
 _SEEN = 3  # saved steps that look like learning of values
 _LOOKS = 40  # updates, in which samples are compared
 _MOST_UPDATES = 400  # for that
+_HELD = 20  # updates, by which each optimizer has updated: what it holds is known
 _WITHOUT_A_COPY = 60  # updates, after which there is none
 _ALL = 0.98  # of the samples: while actions are random, hardly any environment stays as it is
 _LEAST_ROWS = 8
@@ -215,7 +216,7 @@ class TargetNetwork:
             for other, copy in known
             if type(copy) is type(model)
             and _shapes(copy) == _shapes(model)
-            and not (other.trains and _has_gradients(copy))
+            and not (self._updates < _HELD and other.trains and _has_gradients(copy))
             and not _is_held(copy, all_held)
         ]
 

@@ -30,7 +30,8 @@ class TrainEvalOverlap(Rule):
     evaluation samples were seen in training. Judges only samples of at least eight numbers that are
     not all integers, and evaluations with a loss. When a model restarts, as in the next fold of a
     cross-validation, earlier samples do not count. Ignores reinforcement learning, adversarial
-    training, and batches that hold all samples, as in a graph with masked nodes.
+    training, batches that hold all samples, as in a graph with masked nodes, and evaluations of all
+    training samples and then of others, for the accuracy on both.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ class TrainEvalOverlap(Rule):
             return UNDECIDED
         known = {*seen["hashes"]}
         share = sum(each in known for each in compared) / len(compared)
-        if share < self.most:
+        of_both = share < 1 and {each for each in known if 0 < each <= up_to} <= {*compared}
+        if share < self.most or of_both:
             return measured(HEALTHY, share, self.most)
         detail = (
             f"{100 * share:.0f} % of the evaluation samples were also seen in training "

@@ -24,11 +24,12 @@ class FrozenParameters(Rule):
     Fires when a weight with at least two dimensions has never changed in ``patience`` saves in
     which its gradient was above a thousandth of the largest one and others changed. Also fires when
     no weight has changed in that many saves and in ``accumulation`` steps: the optimizer does not
-    step, or its rate is 0. A weight has changed if its update since the last save is not zero or,
-    without updates, if its fingerprint differs. While others change, ignores weights that changed
-    once, weights frozen on purpose (they get no gradient), and any weight where a learning rate is
-    0. A gradient belongs to the weight whose name ends its own name (``gradient/NAME``,
-    ``NAME.grad``, ``gradients/NAMEGrad``).
+    step, or its rate is 0. If the gradient is the same in two saves and the loss differs between
+    them, weights swing between two values and are not judged. A weight has changed if its update
+    since the last save is not zero or, without updates, if its fingerprint differs. While others
+    change, ignores weights that changed once, weights frozen on purpose (they get no gradient), and
+    any weight where a learning rate is 0. A gradient belongs to the weight whose name ends its own
+    name (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
 
     Parameters
     ----------
@@ -61,6 +62,7 @@ class FrozenParameters(Rule):
                 "weights": weights,
                 "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
                 "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",)),
+                "intervals": Read(roles=(Role.INTERVAL,), fields=("min", "max")),
             },
             needs=("weights",),
         )
@@ -91,7 +93,13 @@ class FrozenParameters(Rule):
                 if judged
                 else (state, UNDECIDED)
             )
-        return self._judge_all(state, step, unchanged) if unchanged else (state, UNDECIDED)
+        norms = sum(gradients.values())
+        swing = norms == state.get("norms") and any(
+            each.summary.min != each.summary.max for each in step.tensors["intervals"]
+        )
+        state = {**state, "norms": norms}
+        judges = unchanged and not swing
+        return self._judge_all(state, step, unchanged) if judges else (state, UNDECIDED)
 
     def _judge_weights(
         self, counts: dict[str, int], unchanged: list[_WithGradient]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tocsin.model import Reason, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
 from tocsin.rules._curve import curve, with_cost
+from tocsin.rules._kinds import kind_of_loss
 from tocsin.rules._verdicts import (
     HEALTHY,
     UNDECIDED,
@@ -30,6 +31,7 @@ _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50  # of training: a warm-up begins with small updates
 _COURSE = 5  # losses at the start and at the end, which are compared
 _HARDLY = 0.3  # of the limit for slow updates: what may even be proved to learn a little
+_ENOUGH = 1 / 3  # of the loss, by all steps so far: three times the rate would be no other
 _GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 
 
@@ -43,7 +45,9 @@ class UpdateTooSmall(Rule):
     steps when the first was below ``relative``, the second below ``gain``, or both below ``slow``,
     in ``saves`` consecutive saves, unless comparisons of losses prove that the model learns. If
     both were below 0.3 ``slow`` it fires even then, unless the loss has clearly left its start and
-    most weights change.
+    most weights change. Updates below ``slow`` are enough if all steps so far can remove a third of
+    the loss, to first order. In adversarial training only the first ratio counts: opponents in
+    balance have nothing to gain.
     Ignores updates below a tenth of the largest so far, as at the end of a schedule, and updates
     that grow, as in warm-up. Names the limit of gradient clipping if the norm of all gradients is
     always the same round number. FrozenParameters judges weights that do not change.
@@ -96,7 +100,9 @@ class UpdateTooSmall(Rule):
         largest = max(state.get("largest", 0.0), relative)
         effect = max(relative, gain)
         effect = effect if effect < 1 else 1.0  # also of NaN
-        small = effect < self.slow or relative < self.relative or gain < self.gain
+        slow = effect < self.slow and not gain * step.mode_step >= _ENOUGH
+        counts = not any(kind_of_loss(each) == "adversarial" for each in step.tensors["losses"])
+        small = (counts and (slow or gain < self.gain)) or relative < self.relative
         due = small and step.mode_step >= _STEPS
         now = rounded(relative), rounded(effect)
         past = [*state.get("effects", ()), now][-self.saves :] if due else []

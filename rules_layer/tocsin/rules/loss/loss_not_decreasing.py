@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Outcome, Reason, Verdict
@@ -31,6 +32,7 @@ from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.skill._pairing import SKILLS
 
 _BETWEEN = 16  # saves in the memory between two comparisons, so the state stays small
+_AHEAD = 10  # comparisons
 _FIRST = 5  # saves whose median is the start
 
 
@@ -44,9 +46,11 @@ class LossNotDecreasing(Rule):
     the median of the first five. Stops judging once any loss of the run has fallen by
     ``settled_percent`` %. With several losses, it also waits while one is that far above its start,
     because competing losses (GAN) take turns. It does not fire if the noise is larger than that, or
-    if comparisons with shuffled labels show skill. Some losses do not show progress by their value:
-    those below 0, and those of adversarial, reinforcement, metric, ranking and self-supervised
-    learning. They are judged only if you name them.
+    if comparisons with shuffled labels show skill. Nor does it while each save is below the one
+    before, half as fast as since the start or faster, and fast enough for ``diff_percent`` in ten
+    times ``num_steps``. Some losses do not show progress by their value: those below 0, and those
+    of adversarial, reinforcement, metric, ranking and self-supervised learning. They are judged
+    only if you name them.
 
     Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before, and
     allows a rise by ``increase_threshold_percent`` %. Amazon's documents name both numbers but not
@@ -195,6 +199,11 @@ class LossNotDecreasing(Rule):
             return UNDECIDED
         if median_deviation([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
             return healthy  # too noisy to judge
+        speed = _speed(memory["saves"])
+        then = before - _AHEAD * self.num_steps * speed
+        as_fast = 2 * speed * memory["saves"][-1][0] >= before - after
+        if as_fast and percent_decrease(before, then) >= self.diff_percent:
+            return healthy
         return self._compared(point, before, after, "since its start")
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
@@ -226,3 +235,10 @@ class LossNotDecreasing(Rule):
 
     def _measured(self, verdict: Verdict, before: float, after: float) -> Verdict:
         return measured(verdict, percent_decrease(before, after), self.diff_percent, "below")
+
+
+def _speed(saves: Sequence[Sequence[float]]) -> float:
+    """Return by how much the loss falls in a step; 0 unless each save is below the one before."""
+    if any(after >= before for (_, before), (_, after) in pairwise(saves)):
+        return 0.0
+    return (saves[0][1] - saves[-1][1]) / max(1, saves[-1][0] - saves[0][0])

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.model import Mode, Outcome, Reason, Role, Verdict
+from tocsin.rules import Meta, Read, Reads, Rule, State, Step, register
 from tocsin.rules._advice import MORE_TREES
 from tocsin.rules._curve import Memory, any_moved, better, curve, with_cost
 from tocsin.rules._series import TRAINING, Direction, Point, points
@@ -18,13 +18,15 @@ from tocsin.rules._verdicts import (
     violation,
     worst_verdict,
 )
-from tocsin.rules._window import median_deviation, percent_decrease, tracked
+from tocsin.rules._window import median_deviation, percent_decrease, rounded, tracked
 from tocsin.rules.loss._known_skill import follow_skill, has_skill
 from tocsin.rules.loss._losses import loss_reads, losses_with_level
 from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
 from tocsin.rules.skill._pairing import SKILLS
 
 _FIRST = 5  # saves whose median is the start
+_BETWEEN = 64  # losses between two saves, whose mean tells more than those that are saved
+_FEWEST = 8  # of these, at the start
 _BY_NOISE = 6.0  # deviations by which a loss below zero must fall
 
 
@@ -40,7 +42,8 @@ class Underfitting(Rule):
     half of the training loss is not clearly below its first saves; with five evaluations, three
     fifths of ``patience`` are enough. Does not fire if one of several training losses has risen as
     much (competing losses do), or if comparisons with shuffled labels show that the model learns.
-    Resolves when a loss falls.
+    Resolves when a loss falls, also if it does so between saves that are 64 losses or more apart:
+    their mean is twice ``min_decrease_percent`` % below that of the first such losses.
 
     Parameters
     ----------
@@ -75,7 +78,8 @@ class Underfitting(Rule):
     def reads(self) -> Reads:
         losses = loss_reads(self)
         named = self.collection_names or self.tensor_regex
-        return losses if named else Reads({**losses.tensors, "skills": SKILLS})
+        between = Read(roles=(Role.INTERVAL,), kinds=("loss",), fields=("mean", "size"))
+        return losses if named else Reads({**losses.tensors, "skills": SKILLS, "between": between})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
@@ -91,15 +95,28 @@ class Underfitting(Rule):
             memory = series.get(point.key) or {"begun": step.mode_step}
             series[point.key] = self._remembered(memory, point.cost)
         shown = state.get("stayed", False) and not has_fallen(courses)
+        between = self._between(state.get("between", {}), step)
         state = {"series": series, "courses": courses, "compared": compared, "stayed": shown}
+        state |= {"between": between}
         if step.mode not in TRAINING:
             return state, UNDECIDED
-        if has_skill(compared):
+        if has_skill(compared) or between.get("fell"):
             return state, HEALTHY
         if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
             return {**state, "stayed": True}, self._stayed(found, step.mode_step)
         verdict = worst_verdict(self._judge(series, point, step.mode_step) for point in here)
         return state, UNDECIDED if shown and verdict.outcome is Outcome.HEALTHY else verdict
+
+    def _between(self, memory: Memory, step: Step) -> Memory:
+        """Remember the mean of the first losses between two saves, and whether it ``fell``."""
+        for each in step.tensors.get("between", ())[:1]:
+            mean, count = each.summary.mean, each.summary.size or 0
+            if mean is None or not 0 < mean < math.inf or count < _FEWEST or memory.get("fell"):
+                continue
+            first = memory.get("first", mean)
+            fell = percent_decrease(first, mean) >= 2 * self.min_decrease_percent
+            memory = {"first": rounded(first), "fell": fell and count >= _BETWEEN}
+        return memory
 
     def _stayed(self, loss: Stayed, now: int) -> Verdict:
         detail = (
