@@ -216,7 +216,7 @@ def test_what_was_freed_is_not_known() -> None:
         autograd.exponent_of,
         autograd.viewed_shape,
         autograd.output_number,
-        autograd.is_view,
+        autograd.base_of,
         autograd.is_replica,
         autograd.is_compiled_itself,
         autograd.pre_hooks,
@@ -275,8 +275,8 @@ def test_changes_of_a_tensor() -> None:
     assert autograd.version_of(tensor) == before + 1, renamed("_version", None)
     with torch.inference_mode():
         assert autograd.version_of(torch.zeros(2)) == 0
-    assert autograd.is_view(tensor[:1]), renamed("_is_view", None)
-    assert not autograd.is_view(tensor)
+    assert autograd.base_of(tensor[:1]) is tensor, renamed("_base", None)
+    assert autograd.base_of(tensor) is None
 
 
 def test_a_backward_pass() -> None:
