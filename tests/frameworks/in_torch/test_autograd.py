@@ -30,6 +30,7 @@ NODES: dict[str, list[Callable[[], Any]]] = {
     "ADD": [lambda: X + LABELS, lambda: X + 1],
     "CAT": [lambda: torch.cat([X, X])],
     "CLAMP": [lambda: X.clamp(0, 1), lambda: X.clamp(min=0)],
+    "CONVOLUTION": [lambda: nn.Conv1d(4, 2, 3)(X[None])],
     "DIV": [lambda: X / LABELS, lambda: X / 2],
     "EXP": [X.exp],
     "EXPAND": [lambda: X[None].expand(2, 4, 3)],

@@ -16,7 +16,7 @@ from tocsin_hooks.torch.contracts.signs import broken_by_signs
 from tocsin_hooks.torch.contracts.softmaxes import broken_by_softmax
 from tocsin_hooks.torch.graph import before_views, nodes_of
 
-_LAYERS = frozenset({autograd.CONVOLUTION, autograd.LINEAR, autograd.MATRIX_PRODUCT})
+_LAYERS = frozenset({autograd.CONVOLUTION, autograd.LINEAR}) | autograd.MATRIX_PRODUCTS
 _MOST_NODES = 1000
 
 
