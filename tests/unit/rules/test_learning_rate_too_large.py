@@ -92,6 +92,21 @@ def save(
             [4],
             id="blown up, and recovered",
         ),
+        pytest.param(
+            [save(at, 5.0, gradient=0.1, loss=90.0 if 0 < at < 3 else 2.0) for at in range(8)],
+            [4, 5, 6, 7],
+            id="blown up, with clipped gradients",
+        ),
+        pytest.param(
+            [save(at, 0.6, gradient=0.1, loss=90.0 if 0 < at < 3 else 2.0) for at in range(8)],
+            [],
+            id="blown up by what is no update",
+        ),
+        pytest.param(
+            [save(at, 5.0, gradient=0.1, loss=9.0 if 0 < at < 3 else 2.0) for at in range(8)],
+            [],
+            id="a spike, with clipped gradients",
+        ),
         pytest.param([save(0, 5.0)] + [save(at, 0.0) for at in range(1, 8)], [], id="at the first"),
         pytest.param([save(at, None) for at in range(8)], [], id="updates not known"),
         pytest.param([save(at, 5.0, loss=NAN) for at in range(8)], [], id="never a loss"),

@@ -33,12 +33,12 @@ class LearningRateTooLarge(Rule):
     Fires when this holds in ten consecutive saves: at least one update was too large, and the loss
     has not fallen. An update is too large if the median over the weights of |Δw| / |w| is at least
     ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times the
-    loss, with the larger gradient of both saves. Both are per step: for n steps between two saves
-    |Δw| is divided by √n, since such steps partly cancel. A loss, the median of five saves, has
-    fallen if it is ``fallen_percent`` % below its first value, or half of it after a peak of ten
-    times that value. Where the value of a loss does not show progress (reinforcement, adversarial,
-    metric, ranking, self-supervised), the weights must have grown tenfold instead. ExplodingTensor
-    reports a loss that is not finite.
+    loss, with the larger gradient of both saves, or the loss is ten times its first value after it.
+    Both are per step: for n steps between two saves |Δw| is divided by √n, since such steps partly
+    cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` % below its
+    first value, or half of it after a peak of ten times that value. Where the value of a loss does
+    not show progress (reinforcement, adversarial, metric, ranking, self-supervised), the weights
+    must have grown tenfold instead. ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class LearningRateTooLarge(Rule):
             "most": max(abs(loss or 0.0), state.get("most", 0.0)),
             "losses": [*state.get("losses", []), loss][-_WINDOW:],
         }
-        if update is not None and first is not None and self._is_too_large(update, first, loss):
+        excess = 0.0 if update is None or first is None else self._excess(update, first, loss)
+        if update is not None and excess:
             relative = rounded(update.relative / math.sqrt(update.steps), 5)
             state |= {"thrown": max(relative or 0.0, state.get("thrown", 0.0))}
-            gain = rounded(update.gain(max(abs(first), abs(loss or 0.0)), math.sqrt(update.steps)))
-            state |= {"gain": max(gain or 0.0, state.get("gain", 0.0))}
+            state |= {"gain": max(rounded(excess) or 0.0, state.get("gain", 0.0))}
         state |= {"size": state.get("size") or rounded(total_norm(step, "weights"), 5)}
         if len(state["losses"]) < _WINDOW or first is None:
             return state, UNDECIDED
@@ -113,10 +113,15 @@ class LearningRateTooLarge(Rule):
         fallen = last <= first - abs(first) * percent / 100
         return "" if fallen else f"the loss went from {first:.3g} to {last:.3g}"
 
-    def _is_too_large(self, update: Update, first: float, loss: float | None) -> bool:
-        steps = math.sqrt(update.steps)
-        largest = max(abs(first), abs(loss or 0.0))
-        return (
-            update.relative / steps >= self.threshold
-            and update.gain(largest, steps) >= self.overshoot
-        )
+    def _excess(self, update: Update, first: float, loss: float | None) -> float:
+        """Return how many times the loss one step removes, to first order; 0 if it is not too
+        large. Clipped gradients do not show that: a loss near its minimum grows with the square of
+        a step.
+        """
+        steps, last = math.sqrt(update.steps), loss or 0.0
+        if update.relative / steps < self.threshold:
+            return 0.0
+        gain = update.gain(max(abs(first), abs(last)), steps)
+        gain = gain if gain >= self.overshoot else 0.0
+        rose = last / first if first > 0 else 0.0
+        return max(gain, math.sqrt(rose)) if rose >= _BLOWN_UP else gain
