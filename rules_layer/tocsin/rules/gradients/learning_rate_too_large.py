@@ -32,13 +32,14 @@ class LearningRateTooLarge(Rule):
 
     Fires when this holds in ten consecutive saves: at least one update was too large, and the loss
     has not fallen. An update is too large if the median over the weights of |Δw| / |w| is at least
-    ``threshold``, and the first-order loss reduction |g| |Δw| is at least ``overshoot`` times the
-    loss, with the larger gradient of both saves, or the loss is ten times its first value after it.
-    Both are per step: for n steps between two saves |Δw| is divided by √n, since such steps partly
-    cancel. A loss, the median of five saves, has fallen if it is ``fallen_percent`` % below its
-    first value, or half of it after a peak of ten times that value. Where the value of a loss does
-    not show progress (reinforcement, adversarial, metric, ranking, self-supervised), the weights
-    must have grown tenfold instead. ExplodingTensor reports a loss that is not finite.
+    ``threshold``, and the update overshoots. It does if the first-order loss reduction |g| |Δw| is
+    at least ``overshoot`` times the loss, with the larger gradient of both saves, or if the loss is
+    then ten times its first value. Both are per step: for n steps between two saves |Δw| is divided
+    by √n, since such steps partly cancel. A loss, the median of five saves, has fallen if it is
+    ``fallen_percent`` % below its first value, or half of it after a peak of ten times that value.
+    Where the value of a loss does not show progress (reinforcement, adversarial, metric, ranking,
+    self-supervised), the weights must have grown tenfold instead. ExplodingTensor reports a loss
+    that is not finite.
 
     Parameters
     ----------
