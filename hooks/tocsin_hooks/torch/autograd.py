@@ -186,7 +186,7 @@ def version_of(tensor: Any) -> int:
 
 
 def base_of(tensor: Any) -> Any:
-    """Return the tensor that another one is a view of; None if it is none."""
+    """Return the tensor that another one is a view of; None if it is not a view."""
     return getattr(tensor, "_base", None)
 
 

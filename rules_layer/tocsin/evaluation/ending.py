@@ -20,10 +20,10 @@ def end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) ->
 
     The marker's notification brings the next look.
     """
-    ended_at = rules.job.ended_at if rules.job else None
-    if end is None and ended_at and ended_at >= work.checkpoint.last_time:
-        starts, status = work.checkpoint.run_ids.values(), rules.job.status if rules.job else None
-        work.storage.write(END_MARKER, encode_end(None, ended_at, starts, status))
+    job, checkpoint = rules.job, work.checkpoint
+    if end is None and job and job.ended_at and job.ended_at >= checkpoint.last_time:
+        marker = encode_end(None, job.ended_at, checkpoint.run_ids.values(), job.status)
+        work.storage.write(END_MARKER, marker)
 
 
 def fold_end_or_tick(

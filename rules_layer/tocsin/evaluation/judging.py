@@ -14,16 +14,8 @@ from msgspec.structs import replace
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.records import RuleRecord, Violation
-from tocsin.model import (
-    Evidence,
-    Outcome,
-    Reason,
-    Role,
-    RuleStatus,
-    Severity,
-    Verdict,
-    json_number,
-)
+from tocsin.events import MOST_SEVERE_FIRST
+from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
 from tocsin.rules import Step, not_applicable
 from tocsin.watch import Options, Watched
 from tocsin.words import cut
@@ -216,7 +208,8 @@ def _with_verdict(
     )
     details, severity = verdict.detail[:_MOST_DETAIL], rule.severity_of(verdict.severity)
     if record.status is RuleStatus.ISSUES_FOUND:
-        if record.severity is None or not _is_worse(severity, record.severity):
+        rank = MOST_SEVERE_FIRST.index
+        if record.severity is None or rank(severity) >= rank(record.severity):
             return record
         return replace(
             record, severity=severity, details=details, first_violation=seen, fired_at=seen
@@ -234,12 +227,6 @@ def _with_verdict(
         first_violation=record.first_violation or record.candidate,
         fired_at=record.fired_at or seen,
     )
-
-
-def _is_worse(severity: Severity, than: Severity) -> bool:
-    """Return whether one severity is higher than another."""
-    order = tuple(Severity)
-    return order.index(severity) > order.index(than)
 
 
 def _kept(evidence: Evidence) -> Evidence:

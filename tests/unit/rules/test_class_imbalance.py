@@ -153,7 +153,7 @@ def test_a_rare_class_that_is_never_predicted_is_a_warning(
 
 
 def test_a_rare_class_that_is_no_longer_predicted() -> None:
-    """What was predicted at first, by chance, does not hide it."""
+    """Right predictions of the first steps, by chance, do not hide it."""
     batches = [split(95, 5) for _ in range(80)]
     steps = [step(at + 300, y, y if at < 40 else y * 0) for at, y in enumerate(batches)]
     verdicts = judged(rule(), steps)

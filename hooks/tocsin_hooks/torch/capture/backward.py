@@ -120,7 +120,7 @@ class BackwardWatcher:
         self._handles += [each.register_hook(callback) for each in found]
 
     def close(self) -> None:
-        """Stop waiting. Also ends what is kept alive by an output that somebody holds."""
+        """Stop waiting, also where the script still holds an output of the model."""
         self._generation += 1
         self._last = None
         while self._handles:

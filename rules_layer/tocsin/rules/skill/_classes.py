@@ -150,7 +150,7 @@ def count_labels(
         if guesses is None and predictions.size == classes.size:
             return False  # a real number for each sample: a regression whose labels are integers
     for label, size in zip(found[: MOST_CLASSES + 1].tolist(), sizes.tolist(), strict=False):
-        known, judged, wrong, missed = [*counts.get(str(label), ()), 0, 0, 0, 0][:4]
+        known, judged, wrong, missed = counts.get(str(label), [0, 0, 0, 0])
         if guesses is not None:
             right = guesses[classes == label] == label
             judged, wrong = judged + size, wrong + int((~right).sum())
